@@ -1,0 +1,143 @@
+"""`Processor`: the part of a stage that needs judgement, by rules or by a model.
+
+Stage functions call a processor, then check what it gave: nothing that a processor returns is trusted
+(`agents.summary`, `agents.extract`, `agents.tag`, `agents.merge`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, Protocol
+
+import msgspec
+
+from schemas.flushes import FlushBatch
+from schemas.stages import Candidate, Dropped, EventTag, Memo, MemoBullet, ModelCall
+
+SlotName = tuple[str, str]
+"""Unified topic and sub-topic."""
+
+Action = Literal["UPDATE", "APPEND", "ABORT"]
+
+
+class StageFailed(Exception):
+    """A stage cannot process this record, now or later.
+
+    Attributes:
+        reason: a short code, for counting.
+        calls: the model calls that were made for it.
+    """
+
+    def __init__(self, reason: str, detail: str, calls: Sequence[ModelCall] = ()) -> None:
+        super().__init__(f"{reason}: {detail}")
+        self.reason = reason
+        self.detail = detail
+        self.calls = tuple(calls)
+
+
+class StageUnavailable(StageFailed):
+    """A stage cannot process this record now: something it needs does not answer.
+
+    Attributes:
+        retry_after: seconds that the service asked to wait, or None.
+    """
+
+    def __init__(
+        self, reason: str, detail: str, calls: Sequence[ModelCall] = (), retry_after: float | None = None
+    ) -> None:
+        super().__init__(reason, detail, calls)
+        self.retry_after = retry_after
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """What a batch says about its user; no bullets when it says nothing."""
+
+    bullets: tuple[MemoBullet, ...] = ()
+    calls: tuple[ModelCall, ...] = ()
+    dropped: tuple[Dropped, ...] = ()
+
+
+class Extraction(msgspec.Struct, frozen=True, kw_only=True):
+    """Values that a memo offers for profile slots."""
+
+    candidates: tuple[Candidate, ...] = ()
+    calls: tuple[ModelCall, ...] = ()
+    dropped: tuple[Dropped, ...] = ()
+
+
+class Tagging(msgspec.Struct, frozen=True, kw_only=True):
+    """Event tags of a memo."""
+
+    tags: tuple[EventTag, ...] = ()
+    calls: tuple[ModelCall, ...] = ()
+    dropped: tuple[Dropped, ...] = ()
+
+
+class Proposal(msgspec.Struct, frozen=True, kw_only=True):
+    """A candidate set against the slot it would enter.
+
+    Attributes:
+        number: identifies the proposal within its request; from 1.
+        candidate: the new value; its `retracts` says that the user takes something back.
+        present: the slot's value now, or None when it is empty.
+        update_description: how the configuration wants the slot merged.
+    """
+
+    number: int
+    candidate: Candidate
+    present: str | None
+    update_description: str = ""
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """What becomes of a proposal.
+
+    Attributes:
+        number: the proposal's.
+        action: UPDATE (the slot becomes `value`), APPEND (`present; value`), ABORT (nothing changes).
+        value: the slot's new text for UPDATE (empty: the slot is emptied); what is added for APPEND.
+        reason: why, for people: one short sentence.
+    """
+
+    number: int
+    action: Action
+    value: str = ""
+    reason: str = ""
+
+
+class MergeAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """Decisions on proposals; a proposal without one is dealt with by the merge stage."""
+
+    decisions: tuple[Decision, ...] = ()
+    calls: tuple[ModelCall, ...] = ()
+    dropped: tuple[Dropped, ...] = ()
+
+
+class Processor(Protocol):
+    """The judgement behind each stage of lane ``memo``.
+
+    Every method may raise `StageUnavailable` (worth trying again) or `StageFailed` (not), and nothing else.
+
+    Attributes:
+        name: who decides, as deltas and events carry it: ``rules``, or the model's name.
+        version: content hash of the rules or prompts.
+    """
+
+    name: str
+    version: str
+
+    async def summarise(self, batch: FlushBatch, known: Sequence[SlotName]) -> Summary:
+        """Sum up what the batch's user says about themselves; `known` are the slots the user already has."""
+        ...
+
+    async def extract(self, memo: Memo, known: Sequence[SlotName]) -> Extraction:
+        """Turn a memo's bullets into candidates."""
+        ...
+
+    async def tag(self, memo: Memo) -> Tagging:
+        """Tag a memo with the configured event tags."""
+        ...
+
+    async def merge(self, proposals: Sequence[Proposal], memo: Memo) -> MergeAnswer:
+        """Decide what becomes of each proposal."""
+        ...

@@ -1,0 +1,1 @@
+"""What is written to ClickHouse and Qdrant, and what can be read back."""
