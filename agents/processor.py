@@ -13,6 +13,7 @@ import msgspec
 
 from schemas.flushes import FlushBatch
 from schemas.stages import Candidate, Dropped, EventTag, Memo, MemoBullet, ModelCall
+from streams.errors import RecordDelayed, RecordFailed
 
 SlotName = tuple[str, str]
 """Unified topic and sub-topic."""
@@ -20,33 +21,30 @@ SlotName = tuple[str, str]
 Action = Literal["UPDATE", "APPEND", "ABORT"]
 
 
-class StageFailed(Exception):
+class StageFailed(RecordFailed):
     """A stage cannot process this record, now or later.
 
     Attributes:
-        reason: a short code, for counting.
         calls: the model calls that were made for it.
     """
 
     def __init__(self, reason: str, detail: str, calls: Sequence[ModelCall] = ()) -> None:
-        super().__init__(f"{reason}: {detail}")
-        self.reason = reason
-        self.detail = detail
+        super().__init__(reason, detail)
         self.calls = tuple(calls)
 
 
-class StageUnavailable(StageFailed):
+class StageUnavailable(RecordDelayed):
     """A stage cannot process this record now: something it needs does not answer.
 
     Attributes:
-        retry_after: seconds that the service asked to wait, or None.
+        calls: the model calls that were made for it.
     """
 
     def __init__(
         self, reason: str, detail: str, calls: Sequence[ModelCall] = (), retry_after: float | None = None
     ) -> None:
-        super().__init__(reason, detail, calls)
-        self.retry_after = retry_after
+        super().__init__(reason, detail, retry_after)
+        self.calls = tuple(calls)
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):

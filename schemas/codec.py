@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 T = TypeVar("T")
 
 _encoder = msgspec.json.Encoder()
-_decoders: dict[object, msgspec.json.Decoder[object]] = {}
+_decoders: dict[type, msgspec.json.Decoder[Any]] = {}
 
 
 class InvalidRecord(ValueError):
@@ -31,8 +31,9 @@ def decode(data: bytes | None, record_type: type[T]) -> T:
         raise InvalidRecord("the value is null")
     decoder = _decoders.get(record_type)
     if decoder is None:
-        decoder = _decoders[record_type] = msgspec.json.Decoder(record_type)  # type: ignore[assignment]
+        decoder = _decoders[record_type] = msgspec.json.Decoder(record_type)
     try:
-        return decoder.decode(data)
+        record: T = decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidRecord(str(error)) from error
+    return record

@@ -32,7 +32,7 @@ class ProfileDelta(msgspec.Struct, frozen=True, kw_only=True):
         reason: why the change was made, for people.
         evidence: ids of the messages, all of this flush, that say so; never empty.
         assertion: whether the user said it or it was inferred.
-        update_hits: how often the slot has been updated, extended or confirmed, after this change.
+        update_hits: how often the slot's content was given, this change included: 1 when it was added.
         said_at: when the newest evidence was written.
         recorded_at: when the change was made, by the worker's clock.
         processor: who decided: ``rules`` or the model's name.

@@ -8,12 +8,14 @@ import msgspec
 
 from schemas.messages import AwareDatetime, Role
 
-Lane = Literal["memo", "facts"]
+Lane = Literal["memo"]
+"""What is done with a batch: ``memo`` is summed up, extracted from and tagged."""
+
 Trigger = Literal["tokens", "messages", "idle", "age", "session", "flush", "horizon", "shutdown"]
 """Why a window closed; `streams.windows` says what each means."""
 
 Branch = Literal["extract", "tag"]
-BRANCHES: dict[Lane, tuple[Branch, ...]] = {"memo": ("extract", "tag"), "facts": ()}
+BRANCHES: dict[Lane, tuple[Branch, ...]] = {"memo": ("extract", "tag")}
 """The branches that answer each flush of a lane; the merge waits for all of them."""
 
 

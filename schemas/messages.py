@@ -10,7 +10,7 @@ import msgspec
 from schemas.codec import InvalidRecord, decode
 
 Role = Literal["user", "assistant", "system", "tool"]
-MessageType = Literal["message", "flush", "forget"]
+MessageType = Literal["message", "flush"]
 
 DEFAULT_TENANT: Final = "default"
 MAX_MESSAGE_BYTES: Final = 1_000_000
@@ -35,7 +35,7 @@ class ChatMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         message_id: the application's id; otherwise the place in the log is used.
         speaker: display name of the author.
         occurred_at: when it was written (RFC 3339 with an offset); otherwise the Kafka timestamp is used.
-        type: ``message``, or a control event: ``flush`` closes this user's window, ``forget`` erases the user.
+        type: ``message``, or the control event ``flush``, which closes this user's window.
     """
 
     user_id: UserId
@@ -84,9 +84,7 @@ def decode_message(data: bytes | None) -> ChatMessage:
         InvalidRecord: when it cannot be processed; the message says what is wrong with which field.
     """
     if data is not None and len(data) > MAX_MESSAGE_BYTES:
-        raise InvalidRecord(
-            f"{len(data)} bytes are more than the {MAX_MESSAGE_BYTES} that a message may have"
-        )
+        raise InvalidRecord(f"{len(data)} bytes are more than the {MAX_MESSAGE_BYTES} that a message may have")
     message = decode(data, ChatMessage)
     if message.type == "message":
         if message.role is None:

@@ -30,7 +30,7 @@ class Slot(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         value: what is known, in the language it was said in.
-        update_hits: how often it was updated, extended or confirmed since it was added.
+        update_hits: how often its content was given: 1 when it was added, one more with every change and repeat.
         evidence: message ids of the change that last touched it.
         first_said_at: when the first evidence for the slot was written.
         said_at: when the newest evidence was written.
@@ -141,6 +141,6 @@ class ProfileState(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     profile: Profile
-    applied: dict[Lane, AppliedMark] = {}  # noqa: RUF012 - msgspec copies empty defaults
+    applied: dict[Lane, AppliedMark] = {}
     deltas: tuple[ProfileDelta, ...] = ()
     event: FlushEvent | None = None

@@ -33,4 +33,4 @@ class EmittedBatch(msgspec.Struct, frozen=True, kw_only=True):
 class WindowState(msgspec.Struct, frozen=True, kw_only=True):
     """For each lane, the batch last emitted for a user."""
 
-    lanes: dict[Lane, EmittedBatch] = {}  # noqa: RUF012 - msgspec copies empty defaults
+    lanes: dict[Lane, EmittedBatch] = {}

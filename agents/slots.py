@@ -1,0 +1,58 @@
+"""The slots of a profile: those shipped for each language, and what a configuration makes of them."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+from typing import Final
+
+import msgspec
+import yaml
+
+from agents.processor import SlotName
+from schemas.pipeline import Language, PipelineConfig, SubTopic, Topic
+from schemas.profiles import unify
+
+_FILES: Final[dict[Language, str]] = {"en": "slots_en.yaml", "zh": "slots_zh.yaml"}
+
+
+@cache
+def default_slots(language: Language) -> tuple[Topic, ...]:
+    """Return the slots that are shipped for a language."""
+    text = resources.files("agents").joinpath(_FILES[language]).read_text(encoding="utf-8")
+    return msgspec.convert(yaml.safe_load(text), tuple[Topic, ...])
+
+
+def configured_slots(config: PipelineConfig) -> tuple[Topic, ...]:
+    """Return the slots that a configuration asks for, each topic and each of its sub-topics once.
+
+    They are those of `overwrite_user_profiles` where it is given, else the shipped ones followed by
+    `additional_user_profiles`. A topic that is named twice is merged; of a slot that is named twice the later
+    definition counts, in the earlier place.
+    """
+    base = config.overwrite_user_profiles
+    if base is None:
+        base = default_slots(config.language) + config.additional_user_profiles
+    topics: dict[str, Topic] = {}
+    for topic in base:
+        known = topics.get(unify(topic.topic))
+        topics[unify(topic.topic)] = _merged(known, topic) if known else _merged(topic, topic)
+    return tuple(topics.values())
+
+
+def slot_definitions(config: PipelineConfig) -> dict[SlotName, SubTopic]:
+    """Return what the configuration says of each slot, by unified topic and sub-topic."""
+    return {
+        (unify(topic.topic), unify(sub_topic.name)): sub_topic
+        for topic in configured_slots(config)
+        for sub_topic in topic.sub_topics
+    }
+
+
+def _merged(known: Topic, added: Topic) -> Topic:
+    sub_topics = {unify(each.name): each for each in (*known.sub_topics, *added.sub_topics)}
+    return Topic(
+        topic=known.topic,
+        description=added.description or known.description,
+        sub_topics=tuple(sub_topics.values()),
+    )

@@ -1,0 +1,87 @@
+"""Stage 1, summary: a flush batch to a memo whose every bullet cites the user's own messages."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from agents.processor import Processor, SlotName
+from agents.stage_agent import StageAgent, calls_of
+from schemas.flushes import FlushBatch
+from schemas.profiles import ProfileState
+from schemas.stages import Dropped, Memo, MemoBullet, MessageRef
+from streams.errors import RecordFailed
+from streams.runtime import Runtime
+from streams.tables import RecordTable
+
+
+async def summarise(batch: FlushBatch, processor: Processor, known: Sequence[SlotName]) -> Memo:
+    """Return the memo of a batch.
+
+    A bullet is kept if it has text and cites messages of this batch that the user wrote; citations of anything else
+    are removed. What is not kept is counted in `dropped`.
+
+    Raises:
+        StageFailed: when the processor cannot summarise this batch.
+        StageUnavailable: when it cannot now.
+    """
+    started = time.perf_counter()
+    summary = await processor.summarise(batch, known)
+    citable = {message.message_id for message in batch.messages if message.role == "user"}
+    bullets: list[MemoBullet] = []
+    dropped = list(summary.dropped)
+    for bullet in summary.bullets:
+        text = bullet.text.strip()
+        evidence = tuple(dict.fromkeys(cited for cited in bullet.evidence if cited in citable))
+        if not text:
+            dropped.append(Dropped(stage="summary", reason="empty_bullet"))
+        elif not evidence:
+            dropped.append(Dropped(stage="summary", reason="no_evidence", detail=text[:200]))
+        else:
+            bullets.append(MemoBullet(text=text, evidence=evidence))
+    return Memo(
+        flush=batch.ref,
+        status="ok" if bullets else "empty",
+        messages=_references(batch),
+        bullets=tuple(bullets),
+        calls=summary.calls,
+        dropped=tuple(dropped),
+        duration_ms=(time.perf_counter() - started) * 1000,
+    )
+
+
+def failed_memo(batch: FlushBatch, failure: RecordFailed) -> Memo:
+    """Return the memo of a batch that could not be summarised: it ends the flush."""
+    return Memo(
+        flush=batch.ref,
+        status="failed",
+        messages=_references(batch),
+        calls=calls_of(failure),
+        error=str(failure),
+    )
+
+
+def _references(batch: FlushBatch) -> tuple[MessageRef, ...]:
+    return tuple(
+        MessageRef(message_id=message.message_id, role=message.role, occurred_at=message.occurred_at)
+        for message in batch.messages
+    )
+
+
+def register(runtime: Runtime, processor: Processor, profiles: RecordTable[ProfileState]) -> None:
+    """Add the summary agent to an application."""
+
+    async def run(batch: FlushBatch, known: Sequence[SlotName]) -> Memo:
+        return await summarise(batch, processor, known)
+
+    StageAgent(
+        runtime,
+        stage="summary",
+        source=runtime.topics.flushes,
+        target=runtime.topics.memos,
+        record_type=FlushBatch,
+        flush=lambda batch: batch.ref,
+        run=run,
+        fail=failed_memo,
+        profiles=profiles,
+    )

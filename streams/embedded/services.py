@@ -1,0 +1,92 @@
+"""`EmbeddedServices`: broker, ClickHouse and Qdrant on this machine, with nothing installed but Python packages."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Self
+
+from streams.embedded.child import Child, ServiceFailed
+from streams.embedded.kafka import EmbeddedKafka
+
+ServiceSettings = dict[str, dict[str, str | int | float | bool]]
+
+
+class EmbeddedServices:
+    """The three services of one data directory, as an asynchronous context manager.
+
+    The directory keeps the ClickHouse tables and the vectors; the broker keeps nothing.
+
+    Args:
+        data_dir: owned by one instance at a time; created when missing.
+    """
+
+    def __init__(self, data_dir: Path) -> None:
+        self._data_dir = data_dir
+        logs = data_dir / "logs"
+        self.kafka = EmbeddedKafka(logs)
+        self._clickhouse = Child("clickhouse", logs)
+        self._qdrant = Child("qdrant", logs)
+        self.settings: ServiceSettings = {}
+
+    async def __aenter__(self) -> Self:
+        """Start all three and wait until they answer.
+
+        Raises:
+            ServiceFailed: when one does not start; the others are stopped then.
+        """
+        try:
+            self._data_dir.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ServiceFailed(f"the data directory {self._data_dir} cannot be made: {error.strerror}") from error
+        starts = (
+            asyncio.create_task(self._start_local(self._clickhouse)),
+            asyncio.create_task(self._start_local(self._qdrant)),
+            asyncio.create_task(self.kafka.start()),
+        )
+        try:
+            clickhouse, qdrant, _ = await asyncio.gather(*starts)
+        except BaseException:
+            for start in starts:
+                start.cancel()
+            await asyncio.gather(*starts, return_exceptions=True)
+            await self.stop()
+            raise
+        self.settings = {
+            "kafka": self.kafka.settings(),
+            "clickhouse": {"url": f"http://127.0.0.1:{clickhouse}"},
+            "qdrant": {"url": f"http://127.0.0.1:{qdrant}"},
+        }
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    @property
+    def processes(self) -> dict[str, int]:
+        """Process numbers by service."""
+        return {"kafka": self.kafka.pid, "clickhouse": self._clickhouse.pid, "qdrant": self._qdrant.pid}
+
+    async def _start_local(self, child: Child) -> int:
+        command = [sys.executable, "-m", f"streams.embedded.{child.name}", "--path", str(self._data_dir / child.name)]
+        answer = await child.start([*command, "--port", "0", "--die-with-parent"])
+        return int(answer["port"])
+
+    async def stop(self) -> None:
+        """Stop what runs, the broker last."""
+        await asyncio.gather(self._clickhouse.stop(), self._qdrant.stop())
+        await self.kafka.stop()
+
+    async def first_to_end(self) -> str:
+        """Wait until one of the services ends by itself and return its name: none of them should."""
+        waits = {
+            asyncio.create_task(child.wait()): child.name
+            for child in (self._clickhouse, self._qdrant, self.kafka.child)
+        }
+        try:
+            done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+        return waits[done.pop()]

@@ -1,0 +1,62 @@
+"""`Intake`: decides when a record may be taken from a stream, and whether it still may.
+
+Shared by everything that holds unacknowledged records: closed while a drain is under way, full when too much is
+open. A stream that is not read makes Faust pause its partition, so waiting here is the backpressure.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from streams.records import Event, Source
+
+
+class Intake:
+    """A gate and a measure of room; closed until `resume` is called.
+
+    Args:
+        source: the application that the records come from.
+        capacity: open records from which on nothing more is taken.
+    """
+
+    def __init__(self, source: Source, capacity: int) -> None:
+        self._source = source
+        self._capacity = capacity
+        self._gate = asyncio.Event()
+        self._room = asyncio.Event()
+        self._room.set()
+
+    @property
+    def draining(self) -> bool:
+        """Whether nothing is taken."""
+        return not self._gate.is_set()
+
+    async def admit(self, event: Event) -> bool:
+        """Wait until the record may be taken.
+
+        Returns False, having forgotten the record, when its assignment ended in the meantime: the partition's
+        next owner reads it again.
+        """
+        while True:
+            await self._gate.wait()
+            await self._room.wait()
+            if not self._source.is_current(event):
+                self._source.forget(event)
+                return False
+            if self._gate.is_set() and self._room.is_set():
+                return True
+
+    def load(self, records: int) -> None:
+        """Say how many records are open now."""
+        if records < self._capacity:
+            self._room.set()
+        else:
+            self._room.clear()
+
+    def close(self) -> None:
+        """Take nothing until `resume`."""
+        self._gate.clear()
+
+    def resume(self) -> None:
+        """Take records again."""
+        self._gate.set()

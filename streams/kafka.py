@@ -1,0 +1,175 @@
+"""Kafka clients made from the settings, and the one sentence that is said when the broker does not answer."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import KafkaError
+
+from streams.settings import KafkaSettings, variable
+
+CONNECT_TIMEOUT: Final = 10.0
+"""Seconds that a broker may take to answer the first time."""
+
+REQUEST_TIMEOUT: Final = 15.0
+"""Seconds that it may take for any request after that."""
+
+MAX_RECORD_BYTES: Final = 8 * 1024 * 1024
+"""Largest record of the topics that the project writes itself: a batch holds several messages."""
+
+
+class KafkaUnavailable(Exception):
+    """The broker does not answer, or refuses this client; the message names the setting that says where it is."""
+
+
+def unavailable(kafka: KafkaSettings, error: BaseException | None = None) -> KafkaUnavailable:
+    """Return what to raise when the broker of these settings failed with `error`."""
+    detail = f" ({type(error).__name__})" if isinstance(error, KafkaError) else ""
+    return KafkaUnavailable(
+        f"Kafka does not answer at {kafka.bootstrap_servers}{detail}: start it, for example with `profilestream up`, or say where it is with "
+        f"kafka.bootstrap_servers ({variable('kafka.bootstrap_servers')})"
+    )
+
+
+def client_options(kafka: KafkaSettings) -> dict[str, Any]:
+    """Return the keyword arguments that every aiokafka client takes: where the broker is and how to log in.
+
+    Raises:
+        KafkaUnavailable: when the file of certificates cannot be read as one.
+    """
+    options: dict[str, Any] = {
+        "bootstrap_servers": [server.strip() for server in kafka.bootstrap_servers.split(",")],
+        "security_protocol": kafka.security_protocol,
+        "request_timeout_ms": round(REQUEST_TIMEOUT * 1000),
+    }
+    if kafka.security_protocol.startswith("SASL"):
+        options |= {
+            "sasl_mechanism": kafka.sasl_mechanism,
+            "sasl_plain_username": kafka.sasl_username,
+            "sasl_plain_password": kafka.sasl_password.get_secret_value(),
+        }
+    if kafka.security_protocol.endswith("SSL"):
+        options["ssl_context"] = _ssl_context(kafka)
+    return options
+
+
+def _ssl_context(kafka: KafkaSettings) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=kafka.ssl_cafile or None)
+    except OSError as error:
+        raise KafkaUnavailable(
+            f"the file {kafka.ssl_cafile} holds no certificate in PEM format: check kafka.ssl_cafile "
+            f"({variable('kafka.ssl_cafile')})"
+        ) from error
+
+
+def producer_options(kafka: KafkaSettings) -> dict[str, Any]:
+    """Return the keyword arguments of a producer whose sends are acknowledged by all replicas.
+
+    Repeats after a lost answer are removed by the broker (idempotence), except by the embedded one, which
+    cannot: it runs on the same machine and gets each record as a batch of its own.
+    """
+    options = client_options(kafka) | {"acks": "all", "max_request_size": MAX_RECORD_BYTES}
+    if kafka.single_record_batches:
+        return options | {"max_batch_size": 1}
+    return options | {"enable_idempotence": True, "max_batch_size": 128 * 1024, "linger_ms": 5}
+
+
+def consumer_options(kafka: KafkaSettings, group_id: str | None = None) -> dict[str, Any]:
+    """Return the keyword arguments of a consumer that starts at the beginning and commits only when told."""
+    options = client_options(kafka) | {
+        "group_id": group_id,
+        "enable_auto_commit": False,
+        "auto_offset_reset": "earliest",
+    }
+    if group_id is not None:
+        options |= {
+            "session_timeout_ms": round(kafka.session_timeout * 1000),
+            "rebalance_timeout_ms": round(kafka.rebalance_timeout * 1000),
+            "heartbeat_interval_ms": round(kafka.heartbeat_interval * 1000),
+        }
+    return options
+
+
+@asynccontextmanager
+async def producer(kafka: KafkaSettings) -> AsyncIterator[AIOKafkaProducer]:
+    """Open a producer; leaving waits until everything sent is acknowledged or has failed.
+
+    Raises:
+        KafkaUnavailable: when the broker does not answer.
+    """
+    client = AIOKafkaProducer(**producer_options(kafka))
+    await _start(client, kafka, client.stop)
+    try:
+        yield client
+    finally:
+        await client.stop()
+
+
+@asynccontextmanager
+async def consumer(
+    kafka: KafkaSettings, *topics: str, group_id: str | None = None, **options: Any
+) -> AsyncIterator[AIOKafkaConsumer]:
+    """Open a consumer of these topics; without topics the caller assigns partitions.
+
+    Args:
+        kafka: where the broker is.
+        topics: what to subscribe to.
+        group_id: consumer group; None reads without one.
+        options: further arguments of `AIOKafkaConsumer`, before those of `consumer_options`.
+
+    Raises:
+        KafkaUnavailable: when the broker does not answer.
+    """
+    client = AIOKafkaConsumer(*topics, **consumer_options(kafka, group_id) | options)
+    await _start(client, kafka, client.stop)
+    try:
+        yield client
+    finally:
+        await client.stop()
+
+
+@asynccontextmanager
+async def admin(kafka: KafkaSettings) -> AsyncIterator[AIOKafkaAdminClient]:
+    """Open an admin client.
+
+    Raises:
+        KafkaUnavailable: when the broker does not answer.
+    """
+    client = AIOKafkaAdminClient(**client_options(kafka))
+    await _start(client, kafka, client.close)
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+async def cluster_id(kafka: KafkaSettings) -> str:
+    """Return the id of the Kafka cluster, as it was given when its storage was made.
+
+    Raises:
+        KafkaUnavailable: when the broker does not answer.
+    """
+    async with admin(kafka) as client:
+        try:
+            return str((await client.describe_cluster())["cluster_id"])
+        except KafkaError as error:
+            raise unavailable(kafka, error) from error
+
+
+async def _start(client: Any, kafka: KafkaSettings, stop: Any) -> None:
+    try:
+        async with asyncio.timeout(CONNECT_TIMEOUT):
+            await client.start()
+    except (KafkaError, TimeoutError, OSError) as error:
+        await stop()
+        raise unavailable(kafka, error) from error
+    except BaseException:
+        await stop()
+        raise

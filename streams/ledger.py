@@ -1,0 +1,75 @@
+"""`Ledger`: acknowledges records strictly in offset order, whatever order they are finished in.
+
+Faust commits past records that are still being processed when acknowledgements arrive out of order. Here a
+record is acknowledged only once every earlier record of its partition is: what Faust sees is always in order.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+from streams.records import Event, Source, TopicPartition
+
+
+@dataclass(slots=True, eq=False)
+class Entry:
+    """A record that was taken and is not yet acknowledged.
+
+    Attributes:
+        epoch: the ledger's epoch when it was taken; an older one belongs to an assignment that is gone.
+        done: processed; acknowledged as soon as everything before it is.
+        held: it waits for another record and runs no handler (`streams.lanes`).
+    """
+
+    event: Event
+    epoch: int
+    done: bool = False
+    held: bool = False
+
+
+class Ledger:
+    """Open records of every partition, in the order they were read. Not thread-safe: one event loop."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._open: dict[TopicPartition, deque[Entry]] = {}
+        self.epoch = 0
+
+    def open(self, event: Event) -> Entry:
+        """Enter a record that was just taken; records of a partition must come in offset order."""
+        entry = Entry(event, self.epoch)
+        message = event.message
+        self._open.setdefault(TopicPartition(message.topic, message.partition), deque()).append(entry)
+        return entry
+
+    def close(self, entry: Entry) -> None:
+        """Mark a record as processed and acknowledge what has become the finished head of its partition.
+
+        A record of an earlier epoch is ignored: its partition was given up in the meantime.
+        """
+        if entry.epoch != self.epoch:
+            return
+        entry.done = True
+        message = entry.event.message
+        partition = TopicPartition(message.topic, message.partition)
+        waiting = self._open[partition]
+        while waiting and waiting[0].done:
+            waiting.popleft().event.ack()
+        if not waiting:
+            del self._open[partition]
+
+    def abandon(self) -> None:
+        """Forget every open record, finished ones behind an unfinished one included; they will be read again."""
+        self.epoch += 1
+        for entries in self._open.values():
+            for entry in entries:
+                self._source.forget(entry.event)
+        self._open.clear()
+
+    def __len__(self) -> int:
+        return sum(map(len, self._open.values()))
+
+    def oldest(self) -> dict[TopicPartition, int]:
+        """Return, for each partition with open records, the offset of the oldest: nothing from there on is committed."""
+        return {partition: entries[0].event.message.offset for partition, entries in self._open.items()}

@@ -1,0 +1,75 @@
+"""`DurableTable`: a Faust table whose writes are acknowledged by the broker before they are seen here.
+
+Faust's own ``table[key] = value`` changes the local store at once and sends the changelog record later, without
+telling whether it arrived. The outbox protocol needs the opposite order: first durable, then visible, then sent on.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Generic, TypeVar
+
+import faust
+
+from schemas.codec import decode, encode
+from streams.sender import delivered
+
+Record = TypeVar("Record")
+
+
+class DurableTable(faust.Table[bytes, bytes]):
+    """A table of bytes with awaited writes; recovered from its changelog like any Faust table."""
+
+    async def write(self, key: bytes, value: bytes, partition: int) -> None:
+        """Write a value: returns when the broker has it, and only then shows it here.
+
+        There must be one writer a key. `partition` is that of the source record: tables and topics have the same
+        number of partitions.
+        """
+
+        async def send() -> None:
+            await (await self.changelog_topic.send(key=key, value=value, partition=partition))
+
+        await delivered(send, f"a record of the table {self.name}")
+        self.data[key] = value
+
+    def read(self, key: bytes) -> bytes | None:
+        """Return the value of a key, or None."""
+        value: bytes | None = self.data.get(key)
+        return value
+
+
+class RecordTable(Generic[Record]):
+    """A table of records of one type."""
+
+    def __init__(self, table: DurableTable, record_type: type[Record]) -> None:
+        self._table = table
+        self._type = record_type
+
+    async def write(self, key: bytes, record: Record, partition: int) -> None:
+        """Write a record; returns when the broker has it.
+
+        Raises:
+            DependencyDown: when the broker did not take it.
+            RecordFailed: when it is too large.
+        """
+        await self._table.write(key, encode(record), partition)
+
+    def read(self, key: bytes) -> Record | None:
+        """Return the record of a key, or None."""
+        value = self._table.read(key)
+        return None if value is None else decode(value, self._type)
+
+
+def durable_table(app: Any, name: str, partitions: int) -> DurableTable:
+    """Create a table of bytes on an application."""
+    table = DurableTable(
+        app,
+        name=name,
+        partitions=partitions,
+        key_type=bytes,
+        value_type=bytes,
+        use_partitioner=True,
+        help=f"state of {name}",
+    )
+    app.tables.add(table)
+    return table
