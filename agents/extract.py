@@ -27,8 +27,8 @@ async def extract(
     """Return the candidates of a memo.
 
     A candidate is kept if it names a slot, has a value, and cites messages of this flush that the user wrote.
-    `allowed` are the slots of strict mode; None allows every slot. What is not kept is counted in `dropped`. A memo that
-    is empty or failed is passed on as such, without asking the processor.
+    `allowed` are the slots of strict mode; None allows every slot. What is not kept is counted in `dropped`. A memo
+    that is empty or failed is passed on as such, without asking the processor.
 
     Raises:
         StageFailed: when the processor cannot extract from this memo.
@@ -68,9 +68,7 @@ async def extract(
     )
 
 
-def _objection(
-    candidate: Candidate, earlier: Sequence[Candidate], allowed: Container[SlotName] | None
-) -> str | None:
+def _objection(candidate: Candidate, earlier: Sequence[Candidate], allowed: Container[SlotName] | None) -> str | None:
     if not (candidate.topic and candidate.sub_topic):
         return "unnamed_slot"
     if not candidate.memo:

@@ -157,13 +157,13 @@ async def _merge_round(
         slot = (candidate.topic, candidate.sub_topic)
         present = values.get(slot)
         if candidate.retracts and present is None:
-            dropped.append(_drop("nothing_to_retract", candidate))
+            # An inferred retraction ("likes tea", so does not dislike it) was never more than a precaution.
+            if candidate.assertion == "said":
+                dropped.append(_drop("nothing_to_retract", candidate))
         elif not candidate.retracts and present is not None and _repeats(candidate.memo, present):
             changes.append(_Change(candidate, "confirm", present, present, None, "said again"))
         elif present is None and not policy.needs_decision(slot):
-            changes.append(
-                _Change(candidate, "add", None, candidate.memo, candidate.memo, "first value of this slot")
-            )
+            changes.append(_Change(candidate, "add", None, candidate.memo, candidate.memo, "first value of this slot"))
             values[slot] = candidate.memo
         else:
             proposals.append(
@@ -198,9 +198,7 @@ def _by_number(answer: MergeAnswer, count: int, dropped: list[Dropped]) -> dict[
     for decision in answer.decisions:
         if not 1 <= decision.number <= count:
             dropped.append(
-                Dropped(
-                    stage="merge", reason="unknown_proposal", detail=f"{decision.number}: {decision.value}"[:200]
-                )
+                Dropped(stage="merge", reason="unknown_proposal", detail=f"{decision.number}: {decision.value}"[:200])
             )
         elif decision.number in decisions:
             dropped.append(Dropped(stage="merge", reason="second_decision", detail=decision.value[:200]))
@@ -218,7 +216,8 @@ def _decide(proposal: Proposal, decision: Decision | None, dropped: list[Dropped
     if decision is None:
         decision = Decision(number=proposal.number, action="APPEND", reason="kept: no decision was given")
     if decision.action == "ABORT":
-        dropped.append(_drop("aborted", candidate, decision.reason))
+        if not (candidate.retracts and candidate.assertion == "inferred"):
+            dropped.append(_drop("aborted", candidate, decision.reason))
         return None
     value = decision.value.strip()
     reason = decision.reason.strip() or "no reason given"
@@ -253,9 +252,11 @@ def _decide(proposal: Proposal, decision: Decision | None, dropped: list[Dropped
 
 
 def _repeats(memo: str, present: str) -> bool:
-    """Whether a value says what the slot, or one of its items, says already."""
-    wanted = _comparable(memo)
-    return wanted == _comparable(present) or wanted in map(_comparable, present.split(SEPARATOR.strip()))
+    """Whether a value says only what the slot says already: all of it, or some of its items."""
+    if _comparable(memo) == _comparable(present):
+        return True
+    known = set(map(_comparable, present.split(SEPARATOR.strip())))
+    return known.issuperset(map(_comparable, memo.split(SEPARATOR.strip())))
 
 
 def _comparable(text: str) -> str:
@@ -284,7 +285,9 @@ def _record(
     flush = extracted.flush
     memo = extracted.memo
     deltas = _deltas(state, flush, memo, changes, processor, policy, now)
-    errors: dict[str, str] = {part.branch: part.error for part in (extracted, tagged) if part.status == "failed" and part.error}
+    errors: dict[str, str] = {
+        part.branch: part.error for part in (extracted, tagged) if part.status == "failed" and part.error
+    }
     if error is not None:
         errors["merge"] = error
     outcome: Outcome = "applied"

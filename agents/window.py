@@ -94,6 +94,10 @@ class WindowAgent:
         partitions: number of partitions of the chat topic.
         flushes: name of the flush topic.
         on_emit: told the id of each batch that was sent.
+
+    Attributes:
+        read_up_to: for each partition, the offset after the last record taken.
+        moved: messages that were sent on to the partition of their user.
     """
 
     def __init__(
@@ -116,6 +120,7 @@ class WindowAgent:
         self.windows: Windows[Held] = Windows(policy)
         self.ledger = Ledger(source)
         self.moved = 0
+        self.read_up_to: dict[int, int] = {}
         self._sender = sender
         self._dead_letters = dead_letters
         self._table = table
@@ -147,6 +152,7 @@ class WindowAgent:
         if not await self._intake.admit(event):
             return
         entry = self.ledger.open(event)
+        self.read_up_to[event.message.partition] = event.message.offset + 1
         try:
             message = decode_message(event.message.value)
         except InvalidRecord as error:

@@ -34,9 +34,7 @@ class Topic(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
     sub_topics: tuple[SubTopic, ...] = ()
 
 
-class EventTagDefinition(
-    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
-):
+class EventTagDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """A tag that events may carry, such as ``emotion`` or ``goal``."""
 
     name: str

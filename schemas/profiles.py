@@ -124,9 +124,7 @@ class AppliedMark(msgspec.Struct, frozen=True, kw_only=True):
         Offsets of another log or partition say nothing about this one.
         """
         return (
-            self.log_id == flush.log_id
-            and self.partition == flush.partition
-            and self.last_offset >= flush.last_offset
+            self.log_id == flush.log_id and self.partition == flush.partition and self.last_offset >= flush.last_offset
         )
 
 

@@ -37,6 +37,8 @@ from streams.windows import WindowPolicy
 logger = logging.getLogger(__name__)
 
 _SWEEP_SECONDS: Final = 0.2
+_FETCH_SECONDS: Final = 1.0
+"""A fetch that finds nothing is answered after half of this."""
 
 
 def pipeline_version(config: PipelineConfig, processor: Processor) -> str:
@@ -131,9 +133,7 @@ class Worker:
             update_descriptions={name: slot.update_description for name, slot in definitions.items()},
         )
         MergeAgent(self._pipeline, processor, policy, profiles, self._sent)
-        archive.register(
-            self._archive, ArchiveSink(store), on_deltas=self._archived, on_events=self._ended
-        )
+        archive.register(self._archive, ArchiveSink(store), on_deltas=self._archived, on_events=self._ended)
         index.register(self._index, IndexSink(vectors), on_deltas=self._indexed)
 
     @classmethod
@@ -155,9 +155,7 @@ class Worker:
         """
         partitions = await ensure_topics(settings.kafka)
         log_id = settings.kafka.log_id or await cluster_id(settings.kafka)
-        return cls(
-            settings, config, processor, store, vectors, log_id=log_id, partitions=partitions, track=track
-        )
+        return cls(settings, config, processor, store, vectors, log_id=log_id, partitions=partitions, track=track)
 
     def _window_agent(
         self, settings: Settings, table: RecordTable[WindowState], log_id: str, partitions: int
@@ -244,9 +242,10 @@ class Worker:
         """
         if self.outstanding is None:
             raise RuntimeError("this worker does not track what is outstanding")
-        self.window.close_all()
         try:
             async with asyncio.timeout(seconds):
+                await self._read_to_end()
+                self.window.close_all()
                 while self.window.running:
                     await asyncio.sleep(0.02)
                 await self.outstanding.wait_empty()
@@ -254,6 +253,16 @@ class Worker:
             logger.warning("%d records have not reached the stores after %.0f s", len(self.outstanding), seconds)
             return False
         return True
+
+    async def _read_to_end(self) -> None:
+        """Wait until every message that is on the chat topic now has been taken."""
+        await asyncio.sleep(_FETCH_SECONDS)  # after which every partition's end is known as of this call
+        consumer, topic = self._pipeline.app.consumer, self._pipeline.topics.messages
+        for place in consumer.assignment():
+            if place.topic == topic:
+                end = consumer.highwater(place) or 0
+                while self.window.read_up_to.get(place.partition, 0) < end:
+                    await asyncio.sleep(0.05)
 
     async def stop(self) -> None:
         """Finish what is running within the drain limit, commit, and leave the groups."""

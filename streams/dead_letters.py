@@ -40,9 +40,7 @@ class DeadLetters:
             attempts=attempts,
             failed_at=self._now(),
         )
-        own = [
-            (name, value) for name, value in header_items(message.headers) if not name.startswith(HEADER_PREFIX)
-        ]
+        own = [(name, value) for name, value in header_items(message.headers) if not name.startswith(HEADER_PREFIX)]
         await self._sender.send(
             Outgoing(
                 topic=self._topic,

@@ -10,7 +10,13 @@ from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.errors import KafkaError
+from aiokafka.errors import (
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeoutError,
+    NodeNotReadyError,
+    RequestTimedOutError,
+)
 
 from streams.settings import KafkaSettings, variable
 
@@ -24,16 +30,26 @@ MAX_RECORD_BYTES: Final = 8 * 1024 * 1024
 """Largest record of the topics that the project writes itself: a batch holds several messages."""
 
 
+_SILENCE: Final = (KafkaConnectionError, KafkaTimeoutError, NodeNotReadyError, RequestTimedOutError)
+"""Errors that mean that nothing answered."""
+
+
 class KafkaUnavailable(Exception):
     """The broker does not answer, or refuses this client; the message names the setting that says where it is."""
 
 
 def unavailable(kafka: KafkaSettings, error: BaseException | None = None) -> KafkaUnavailable:
     """Return what to raise when the broker of these settings failed with `error`."""
-    detail = f" ({type(error).__name__})" if isinstance(error, KafkaError) else ""
+    where = f"kafka.bootstrap_servers ({variable('kafka.bootstrap_servers')})"
+    if isinstance(error, KafkaError) and not isinstance(error, _SILENCE):
+        return KafkaUnavailable(
+            f"Kafka at {kafka.bootstrap_servers} answers with an error, {' '.join(str(error).split())}: see its log, "
+            f"and check {where}"
+        )
+    login = "" if kafka.security_protocol == "PLAINTEXT" else ", or does not accept this client"
     return KafkaUnavailable(
-        f"Kafka does not answer at {kafka.bootstrap_servers}{detail}: start it, for example with `profilestream up`, or say where it is with "
-        f"kafka.bootstrap_servers ({variable('kafka.bootstrap_servers')})"
+        f"Kafka does not answer at {kafka.bootstrap_servers}{login}: start it, for example with `profilestream up`, "
+        f"or say where it is with {where}" + (", and check kafka.security_protocol and kafka.sasl_*" if login else "")
     )
 
 

@@ -38,8 +38,9 @@ class Publisher:
         tenant: for lines that name no tenant, in place of the default one.
 
     Attributes:
-        sent: messages that the broker has acknowledged, control events included.
+        sent: lines that the broker has acknowledged.
         refused: lines refused.
+        flushed: users whose windows were closed by `flush_windows`.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class Publisher:
         self._keys: set[bytes] = set()
         self.sent = 0
         self.refused = 0
+        self.flushed = 0
 
     @property
     def users(self) -> int:
@@ -93,20 +95,21 @@ class Publisher:
         Raises:
             KafkaError: when the broker does not take what is sent.
         """
+        futures = []
         for key in sorted(self._keys):
             tenant_id, user_id = split_user_key(key)
             event = ChatMessage(type="flush", tenant_id=tenant_id, user_id=user_id)
-            await self._send("flush", 0, event.key, encode(event))
-        await self._settle(0)
+            futures.append(await self._producer.send(self._topic, value=encode(event), key=key))
+        for future in futures:
+            await future
+            self.flushed += 1
 
     async def _publish(self, source: str, line: Line) -> None:
         if line.data is not None and not line.data.strip():
             return
         try:
             if line.data is None:
-                raise InvalidRecord(
-                    f"{line.size} bytes are more than the {MAX_MESSAGE_BYTES} that a message may have"
-                )
+                raise InvalidRecord(f"{line.size} bytes are more than the {MAX_MESSAGE_BYTES} that a message may have")
             data = line.data if self._tenant is None else _with_tenant(line.data, self._tenant)
             message = decode_message(data)
             key = message.key

@@ -171,7 +171,5 @@ async def _wait_until_ready(client: AIOKafkaAdminClient, names: Topics, count: i
             while set(await partition_counts(client, names)) != set(names.all()):  # noqa: ASYNC110 - nothing tells
                 await asyncio.sleep(0.1)
     except TimeoutError:
-        raise TopicsError(
-            f"the topics are still not ready {_CREATION_LIMIT:.0f} s after they were created"
-        ) from None
+        raise TopicsError(f"the topics are still not ready {_CREATION_LIMIT:.0f} s after they were created") from None
     common_count(names, await partition_counts(client, names))

@@ -35,6 +35,17 @@ def free_port() -> int:
         return port
 
 
+async def listens(address: str) -> bool:
+    """Whether something accepts connections at ``host:port``."""
+    host, _, port = address.rpartition(":")
+    try:
+        _, writer = await asyncio.open_connection(host, int(port))
+    except OSError:
+        return False
+    writer.close()
+    return True
+
+
 def _end_with_parent() -> None:
     """In the child, before it runs: have Linux end it when the thread that started it ends."""
     if sys.platform == "linux":

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
-from streams.embedded.child import Child, ServiceFailed, free_port
+from streams.embedded.child import Child, ServiceFailed, free_port, listens
 from streams.kafka import KafkaUnavailable, cluster_id
 from streams.settings import KafkaSettings
 
@@ -57,6 +57,8 @@ class EmbeddedKafka:
         kafka = KafkaSettings.model_validate({**CLIENT_SETTINGS, "bootstrap_servers": self.bootstrap_servers})
 
         async def answers() -> bool:
+            if not await listens(self.bootstrap_servers):
+                return False
             try:
                 return await cluster_id(kafka) == self.log_id
             except KafkaUnavailable:

@@ -26,8 +26,8 @@ class EmbeddedServices:
         self._data_dir = data_dir
         logs = data_dir / "logs"
         self.kafka = EmbeddedKafka(logs)
-        self._clickhouse = Child("clickhouse", logs)
-        self._qdrant = Child("qdrant", logs)
+        self.clickhouse = Child("clickhouse", logs)
+        self.qdrant = Child("qdrant", logs)
         self.settings: ServiceSettings = {}
 
     async def __aenter__(self) -> Self:
@@ -41,8 +41,8 @@ class EmbeddedServices:
         except OSError as error:
             raise ServiceFailed(f"the data directory {self._data_dir} cannot be made: {error.strerror}") from error
         starts = (
-            asyncio.create_task(self._start_local(self._clickhouse)),
-            asyncio.create_task(self._start_local(self._qdrant)),
+            asyncio.create_task(self._start_local(self.clickhouse)),
+            asyncio.create_task(self._start_local(self.qdrant)),
             asyncio.create_task(self.kafka.start()),
         )
         try:
@@ -66,23 +66,27 @@ class EmbeddedServices:
     @property
     def processes(self) -> dict[str, int]:
         """Process numbers by service."""
-        return {"kafka": self.kafka.pid, "clickhouse": self._clickhouse.pid, "qdrant": self._qdrant.pid}
+        return {"kafka": self.kafka.pid, "clickhouse": self.clickhouse.pid, "qdrant": self.qdrant.pid}
 
-    async def _start_local(self, child: Child) -> int:
+    async def _start_local(self, child: Child, port: int = 0) -> int:
         command = [sys.executable, "-m", f"streams.embedded.{child.name}", "--path", str(self._data_dir / child.name)]
-        answer = await child.start([*command, "--port", "0", "--die-with-parent"])
+        answer = await child.start([*command, "--port", str(port), "--die-with-parent"])
         return int(answer["port"])
+
+    async def restart_clickhouse(self) -> None:
+        """Start ClickHouse again, where it was, after it has ended."""
+        port = str(self.settings["clickhouse"]["url"]).rpartition(":")[2]
+        await self._start_local(self.clickhouse, int(port))
 
     async def stop(self) -> None:
         """Stop what runs, the broker last."""
-        await asyncio.gather(self._clickhouse.stop(), self._qdrant.stop())
+        await asyncio.gather(self.clickhouse.stop(), self.qdrant.stop())
         await self.kafka.stop()
 
     async def first_to_end(self) -> str:
         """Wait until one of the services ends by itself and return its name: none of them should."""
         waits = {
-            asyncio.create_task(child.wait()): child.name
-            for child in (self._clickhouse, self._qdrant, self.kafka.child)
+            asyncio.create_task(child.wait()): child.name for child in (self.clickhouse, self.qdrant, self.kafka.child)
         }
         try:
             done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)

@@ -1,26 +1,42 @@
-"""`Settings`: every setting of every process, typed, from environment variables and a file.
-
-Precedence, highest first: values given in code (the command line), environment variables
-(``PROFILESTREAM_KAFKA__BOOTSTRAP_SERVERS``), the settings file, the services that a running
-``profilestream up`` announces (`streams.embedded.registry`), defaults.
-"""
+"""The settings themselves: one frozen group for each part, with defaults that suit one machine."""
 
 from __future__ import annotations
 
-import os
+import re
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, model_validator
 
-ENV_PREFIX = "PROFILESTREAM_"
-FILE_VARIABLE = "PROFILESTREAM_SETTINGS"
+_SERVER = re.compile(r"\s*(?:\[[0-9A-Fa-f:.]+\]|[^\s:\[\]/@]+):(\d{1,5})\s*")
+_HIGHEST_PORT = 65535
 
 
-class SettingsError(Exception):
-    """Wrong settings: the message names every one of them, a line each."""
+def _check_http_url(value: str) -> str:
+    try:
+        parts = urlsplit(value)
+        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ValueError("must be an address such as http://127.0.0.1:8123")
+    return value.rstrip("/")
+
+
+def _check_servers(value: str) -> str:
+    for server in value.split(","):
+        match = _SERVER.fullmatch(server)
+        if match is None or not 0 < int(match[1]) <= _HIGHEST_PORT:
+            raise ValueError("must be host:port, or several of them with commas between")
+    return value
+
+
+HttpUrl = Annotated[str, AfterValidator(_check_http_url)]
+"""An ``http://`` or ``https://`` address, without a slash at its end."""
+
+Servers = Annotated[str, AfterValidator(_check_servers)]
+"""``host:port``, or several with commas between."""
 
 
 class _Group(BaseModel):
@@ -30,11 +46,11 @@ class _Group(BaseModel):
 class KafkaSettings(_Group):
     """The broker, its topics and the consumer group."""
 
-    bootstrap_servers: str = "127.0.0.1:9092"
-    topic_prefix: str = Field(default="", pattern=r"^[A-Za-z0-9._-]*$")
+    bootstrap_servers: Servers = "127.0.0.1:9092"
+    topic_prefix: str = Field(default="", pattern=r"^[A-Za-z0-9._-]*$", max_length=100)
     partitions: int = Field(default=4, ge=1, description="of every topic, when they are created")
     replication: int = Field(default=1, ge=1, description="of every topic, when they are created")
-    group_id: str = Field(default="profilestream", pattern=r"^[A-Za-z0-9._-]+$")
+    group_id: str = Field(default="profilestream", pattern=r"^[A-Za-z0-9._-]+$", max_length=100)
     log_id: str = Field(default="", description="names the message log; default: the cluster's id")
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "PLAIN"
@@ -48,6 +64,14 @@ class KafkaSettings(_Group):
     single_record_batches: bool = Field(
         default=False, description="send each record as a batch of its own, as the embedded broker needs it"
     )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.security_protocol.startswith("SASL") and not self.sasl_username:
+            raise ValueError("kafka.sasl_username is empty, but kafka.security_protocol asks for it")
+        if self.heartbeat_interval >= self.session_timeout:
+            raise ValueError("kafka.heartbeat_interval must be shorter than kafka.session_timeout")
+        return self
 
 
 class WindowSettings(_Group):
@@ -78,7 +102,7 @@ class ModelSettings(_Group):
         default="auto", description="auto: llm where a key and a model name are set, otherwise rules"
     )
     api_key: SecretStr = SecretStr("")
-    base_url: str = "https://api.openai.com/v1"
+    base_url: HttpUrl = "https://api.openai.com/v1"
     name: str = Field(default="", description="model of every stage that has no own one")
     summary_name: str = Field(default="", description="model of the summary stage, often a cheaper one")
     timeout: float = Field(default=60.0, gt=0, description="seconds a request may take")
@@ -89,11 +113,17 @@ class ModelSettings(_Group):
         default="auto", description="ask for a JSON schema; auto: until the server refuses it"
     )
 
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.processor == "llm" and not self.name:
+            raise ValueError("model.name is empty, but model.processor is llm: say which model")
+        return self
+
 
 class ClickHouseSettings(_Group):
     """The archive."""
 
-    url: str = Field(default="http://127.0.0.1:8123", pattern=r"^https?://")
+    url: HttpUrl = "http://127.0.0.1:8123"
     user: str = "default"
     password: SecretStr = SecretStr("")
     database: str = Field(default="profilestream", pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
@@ -105,7 +135,7 @@ class ClickHouseSettings(_Group):
 class QdrantSettings(_Group):
     """The vector store."""
 
-    url: str = Field(default="http://127.0.0.1:6333", pattern=r"^https?://")
+    url: HttpUrl = "http://127.0.0.1:6333"
     api_key: SecretStr = SecretStr("")
     collection: str = Field(default="profiles", pattern=r"^[A-Za-z0-9_-]+$", description="prefix of its name")
     timeout: float = Field(default=30.0, gt=0, description="seconds a request may take")
@@ -119,18 +149,20 @@ class EmbeddingSettings(_Group):
     kind: Literal["e5", "hash", "openai"] = Field(
         default="e5", description="e5: multilingual-e5-small in this process; hash: for load tests only"
     )
-    base_url: str = "https://api.openai.com/v1"
+    base_url: HttpUrl = "https://api.openai.com/v1"
     api_key: SecretStr = SecretStr("")
     model: str = ""
     dimension: int = Field(default=384, ge=8, description="of `openai` and `hash`; e5 has 384")
 
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.kind == "openai" and not self.model:
+            raise ValueError("embedding.model is empty, but embedding.kind is openai: say which model")
+        return self
 
-class Settings(BaseSettings):
-    """All settings; `load` reads them."""
 
-    model_config = SettingsConfigDict(
-        env_prefix=ENV_PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True, nested_model_default_partial_update=True
-    )
+class Settings(_Group):
+    """All settings. Made directly it holds the defaults; `load_settings` reads the sources."""
 
     pipeline_file: Path | None = Field(default=None, description="YAML file: slots, tags, language")
     kafka: KafkaSettings = KafkaSettings()
@@ -140,3 +172,21 @@ class Settings(BaseSettings):
     clickhouse: ClickHouseSettings = ClickHouseSettings()
     qdrant: QdrantSettings = QdrantSettings()
     embedding: EmbeddingSettings = EmbeddingSettings()
+
+    _sources: dict[str, str] = PrivateAttr(default_factory=dict)
+
+    def source_of(self, name: str) -> str:
+        """Say where the value of a setting (``kafka.group_id``) was read."""
+        return self._sources.get(name, "default")
+
+
+def setting_types() -> dict[str, object]:
+    """Return the type of every setting by its full name, in the order of their declaration."""
+    found: dict[str, object] = {}
+    for name, field in Settings.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, _Group):
+            for inner, inner_field in field.annotation.model_fields.items():
+                found[f"{name}.{inner}"] = inner_field.annotation
+        else:
+            found[name] = field.annotation
+    return found

@@ -1,0 +1,1 @@
+"""Chinese: word lists, clauses, values and rules."""

@@ -1,0 +1,157 @@
+"""`RuleProcessor`: every stage's judgement by signal words and patterns."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, ParamSpec, TypeVar
+
+from agents.processor import Extraction, MergeAnswer, Proposal, SlotName, Summary, Tagging
+from agents.rules import merging, reading, slots, tagging, text
+from agents.rules.rulebook import Finding
+from schemas.flushes import BatchMessage, FlushBatch
+from schemas.pipeline import PipelineConfig
+from schemas.stages import Candidate, Memo, MemoBullet
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_INLINE_CHARACTERS: Final = 8_000
+"""What is read at once on the event loop: some tens of milliseconds at the most."""
+
+
+class RuleProcessor:
+    """Reads what users plainly state about themselves; needs no model and always gives the same answer.
+
+    It raises nothing, and its slots have English names in both languages (`agents.rules.slots`).
+
+    Attributes:
+        name: ``rules``.
+        version: content hash of the rules.
+    """
+
+    def __init__(self, config: PipelineConfig) -> None:
+        self.name = "rules"
+        self.version = reading.VERSION
+        self._tags = config.event_tags
+        self._reads_moods = any(tagging.family(tag) == "mood" for tag in config.event_tags)
+
+    async def summarise(self, batch: FlushBatch, known: Sequence[SlotName]) -> Summary:
+        """Return the sentences of the user's own messages that state something, verbatim, one bullet each."""
+        own = [message for message in batch.messages if message.role == "user"]
+        return await _computed(sum(len(message.content) for message in own), self._summarise, own)
+
+    async def extract(self, memo: Memo, known: Sequence[SlotName]) -> Extraction:
+        """Return what the bullets say.
+
+        A slot that holds several values gets one candidate with all of them, and one with all that is taken back. A slot
+        that holds one value gets each in the order they were said, so that the profile shows how it changed.
+        """
+        return await _computed(sum(len(bullet.text) for bullet in memo.bullets), self._extract, memo.bullets)
+
+    async def tag(self, memo: Memo) -> Tagging:
+        """Return moods and goals, for the configured tags that ask for them."""
+        return Tagging(tags=tagging.tags(memo, self._tags))
+
+    async def merge(self, proposals: Sequence[Proposal], memo: Memo) -> MergeAnswer:
+        """Decide on every proposal."""
+        return MergeAnswer(decisions=merging.decide(proposals))
+
+    def _summarise(self, messages: Sequence[BatchMessage]) -> Summary:
+        return Summary(
+            bullets=tuple(
+                MemoBullet(text=sentence, evidence=(message.message_id,))
+                for message in messages
+                for sentence in self._telling(message.content)
+            )
+        )
+
+    def _extract(self, bullets: Sequence[MemoBullet]) -> Extraction:
+        tally = _Tally()
+        for bullet in bullets:
+            for finding in reading.findings(bullet.text):
+                tally.add(finding, bullet.evidence)
+        return Extraction(candidates=tuple(tally.candidates()))
+
+    def _telling(self, content: str) -> Iterator[str]:
+        if not reading.SIGNALS.search(content):
+            return
+        for sentence in text.statements(content):
+            if reading.findings(sentence) or (self._reads_moods and any(reading.moods(sentence))):
+                yield sentence
+
+
+async def _computed(characters: int, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Call a function that reads so many characters: in a thread when they are more than the loop may wait for."""
+    if characters <= _INLINE_CHARACTERS:
+        return function(*args, **kwargs)
+    return await asyncio.to_thread(function, *args, **kwargs)
+
+
+class _Tally:
+    """What several statements amount to, the later ones outweighing the earlier."""
+
+    def __init__(self) -> None:
+        self._said: dict[SlotName, dict[str, _Item]] = {}
+        self._retracted: dict[SlotName, dict[str, _Item]] = {}
+
+    def add(self, finding: Finding, evidence: tuple[str, ...]) -> None:
+        if finding.retracts:
+            self._retract(finding.slot, finding.value, evidence)
+            return
+        key = merging.item_key(finding.value)
+        opposite = slots.OPPOSITE.get(finding.slot)
+        if opposite:
+            self._retract(opposite, finding.value, evidence, implied=not finding.flips)
+        self._retracted.get(finding.slot, {}).pop(key, None)
+        items = self._said.setdefault(finding.slot, {})
+        if slots.holds_one_value(finding.slot) and key in items and key != next(reversed(items)):
+            items.pop(key)
+        items.setdefault(key, _Item(finding.value)).cite(evidence)
+
+    def _retract(self, slot: SlotName, value: str, evidence: tuple[str, ...], *, implied: bool = False) -> None:
+        key = merging.item_key(value)
+        self._said.get(slot, {}).pop(key, None)
+        item = self._retracted.setdefault(slot, {}).setdefault(key, _Item(value, implied=True))
+        item.implied = item.implied and implied
+        item.cite(evidence)
+
+    def candidates(self) -> Iterator[Candidate]:
+        """Yield what is taken back, then what is said.
+
+        Where one value replaces another anyway, the old one need not be taken back. What is taken back only because its
+        opposite was said is ``inferred``: mostly, there is nothing of it in the profile.
+        """
+        for slot, items in self._retracted.items():
+            if slots.holds_one_value(slot) and self._said.get(slot):
+                continue
+            for implied in (False, True):
+                if taken_back := [item for item in items.values() if item.implied is implied]:
+                    yield _candidate(slot, taken_back, retracts=True)
+        for slot, items in self._said.items():
+            if slots.holds_one_value(slot):
+                yield from (_candidate(slot, [item]) for item in items.values())
+            elif items:
+                yield _candidate(slot, list(items.values()))
+
+
+def _candidate(slot: SlotName, items: Sequence[_Item], *, retracts: bool = False) -> Candidate:
+    topic, sub_topic = slot
+    return Candidate(
+        topic=topic,
+        sub_topic=sub_topic,
+        memo=slots.SEPARATOR.join(item.value for item in items),
+        evidence=tuple(dict.fromkeys(cited for item in items for cited in item.evidence)),
+        assertion="inferred" if retracts and items[0].implied else "said",
+        retracts=retracts,
+    )
+
+
+class _Item:
+    def __init__(self, value: str, *, implied: bool = False) -> None:
+        self.value = value
+        self.implied = implied
+        self.evidence: tuple[str, ...] = ()
+
+    def cite(self, evidence: tuple[str, ...]) -> None:
+        self.evidence = tuple(dict.fromkeys((*self.evidence, *evidence)))

@@ -1,0 +1,1 @@
+"""What a user runs before trusting the program with their traffic."""

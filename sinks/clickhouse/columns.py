@@ -1,0 +1,186 @@
+"""How records become rows and rows records; the names and types are those of ``migrations/``.
+
+Times are written as whole microseconds since 1970, which is what ``DateTime64(6)`` holds: no float rounds them, and
+any year that a record may carry comes back as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from operator import attrgetter
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+
+from schemas.deltas import FlushEvent, ProfileDelta
+from schemas.flushes import FlushRef
+
+T = TypeVar("T")
+
+TEXT: Final = "String"
+WORD: Final = "LowCardinality(String)"
+TIME: Final = "DateTime64(6, 'UTC')"
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True)
+class Column(Generic[T]):
+    """A column: its name, its ClickHouse type, and its value for a record."""
+
+    name: str
+    type: str
+    value: Callable[[T], Any]
+
+
+@dataclass(frozen=True)
+class Table(Generic[T]):
+    """A table that holds one kind of record, a row each."""
+
+    name: str
+    columns: tuple[Column[T], ...]
+    record: Callable[[Mapping[str, Any]], T]
+    """Builds the record of a row; raises ``msgspec.ValidationError`` when the row is none."""
+
+    @property
+    def names(self) -> list[str]:
+        """The columns' names."""
+        return [column.name for column in self.columns]
+
+    @property
+    def types(self) -> list[str]:
+        """The columns' ClickHouse types."""
+        return [column.type for column in self.columns]
+
+    @property
+    def select_list(self) -> str:
+        """The columns for a SELECT, quoted."""
+        return ", ".join(f"`{name}`" for name in self.names)
+
+    def values(self, records: Sequence[T]) -> list[list[Any]]:
+        """Return the records' values, column by column."""
+        return [[column.value(record) for record in records] for column in self.columns]
+
+    def records(self, rows: Iterable[Sequence[Any]]) -> list[T]:
+        """Return the records of rows that hold all columns in their order.
+
+        Raises:
+            msgspec.ValidationError: when a row does not hold such a record.
+        """
+        names = self.names
+        return [self.record(dict(zip(names, row, strict=True))) for row in rows]
+
+
+def ticks(moment: datetime) -> int:
+    """Return the microseconds from 1970 to a moment, exactly."""
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def _field(name: str, type_: str, path: str = "") -> Column[Any]:
+    get = attrgetter(path or name)
+    if type_ == TIME:
+        return Column(name, type_, lambda record: ticks(get(record)))
+    return Column(name, type_, get)
+
+
+def _delta(row: Mapping[str, Any]) -> ProfileDelta:
+    return msgspec.convert(row, ProfileDelta)
+
+
+def _event(row: Mapping[str, Any]) -> FlushEvent:
+    flush = {name: row[name] for name in FlushRef.__struct_fields__}
+    return msgspec.convert({**row, "flush": flush}, FlushEvent)
+
+
+DELTAS: Final[Table[ProfileDelta]] = Table(
+    "profile_deltas",
+    (
+        _field("tenant_id", WORD),
+        _field("user_id", TEXT),
+        _field("version", "UInt64"),
+        _field("delta_id", TEXT),
+        _field("flush_id", TEXT),
+        _field("index", "UInt32"),
+        _field("kind", WORD),
+        _field("op", WORD),
+        _field("topic", WORD),
+        _field("sub_topic", TEXT),
+        _field("before", "Nullable(String)"),
+        _field("after", "Nullable(String)"),
+        _field("added", "Nullable(String)"),
+        _field("reason", TEXT),
+        _field("evidence", "Array(String)"),
+        _field("assertion", WORD),
+        _field("update_hits", "UInt32"),
+        _field("said_at", TIME),
+        _field("recorded_at", TIME),
+        _field("processor", WORD),
+        _field("pipeline_version", WORD),
+    ),
+    _delta,
+)
+
+EVENTS: Final[Table[FlushEvent]] = Table(
+    "flush_events",
+    (
+        _field("tenant_id", WORD, "flush.tenant_id"),
+        _field("user_id", TEXT, "flush.user_id"),
+        _field("event_id", TEXT),
+        _field("flush_id", TEXT, "flush.flush_id"),
+        _field("lane", WORD, "flush.lane"),
+        _field("log_id", WORD, "flush.log_id"),
+        _field("partition", "Int32", "flush.partition"),
+        _field("first_offset", "Int64", "flush.first_offset"),
+        _field("last_offset", "Int64", "flush.last_offset"),
+        _field("trigger", WORD, "flush.trigger"),
+        _field("opened_at", TIME, "flush.opened_at"),
+        _field("closed_at", TIME, "flush.closed_at"),
+        _field("first_occurred_at", TIME, "flush.first_occurred_at"),
+        _field("last_occurred_at", TIME, "flush.last_occurred_at"),
+        _field("message_count", "UInt32", "flush.message_count"),
+        _field("token_count", "UInt64", "flush.token_count"),
+        _field("outcome", WORD),
+        Column(
+            "memo",
+            "Array(Tuple(text String, evidence Array(String)))",
+            lambda event: [(bullet.text, bullet.evidence) for bullet in event.memo],
+        ),
+        Column(
+            "tags",
+            "Array(Tuple(tag String, value String))",
+            lambda event: [(tag.tag, tag.value) for tag in event.tags],
+        ),
+        Column(
+            "messages",
+            f"Array(Tuple(message_id String, role {WORD}, occurred_at {TIME}))",
+            lambda event: [(each.message_id, each.role, ticks(each.occurred_at)) for each in event.messages],
+        ),
+        _field("delta_ids", "Array(String)"),
+        _field("first_version", "Nullable(UInt64)"),
+        _field("last_version", "Nullable(UInt64)"),
+        Column(
+            "calls",
+            f"Array(Tuple(stage {WORD}, model {WORD}, outcome {WORD}, prompt_tokens UInt64, "
+            f"completion_tokens UInt64, attempts UInt32, duration_ms Float64, prompt_version {WORD}))",
+            lambda event: [msgspec.structs.astuple(call) for call in event.calls],
+        ),
+        Column(
+            "dropped",
+            f"Array(Tuple(stage {WORD}, reason {WORD}, detail String))",
+            lambda event: [msgspec.structs.astuple(item) for item in event.dropped],
+        ),
+        _field("errors", "Map(String, String)"),
+        Column(
+            "timings",
+            "Tuple(window Float64, summary Float64, extract Float64, tag Float64, merge Float64)",
+            lambda event: msgspec.structs.astuple(event.timings),
+        ),
+        _field("recorded_at", TIME),
+        _field("processor", WORD),
+        _field("pipeline_version", WORD),
+    ),
+    _event,
+)

@@ -1,0 +1,151 @@
+"""What every command shares: options, consoles, safe printing, errors in a sentence, exit codes."""
+
+from __future__ import annotations
+
+import functools
+import re
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from streams.settings import Settings
+
+EXIT_FAILED: Final = 1
+EXIT_USAGE: Final = 2
+EXIT_REFUSED: Final = 3
+EXIT_INTERRUPTED: Final = 130
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_UNSAFE: Final = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+SETTINGS_ERROR: Final = "streams.settings.names.SettingsError"
+"""Its message has a line for each problem."""
+
+SENTENCES: Final = frozenset(
+    {
+        "sinks.errors.SinkRejected",
+        "sinks.errors.SinkUnavailable",
+        "streams.cli.common.CommandFailed",
+        "streams.embedded.child.ServiceFailed",
+        "streams.errors.DependencyDown",
+        "streams.kafka.KafkaUnavailable",
+        "streams.pipeline_file.PipelineFileError",
+        "streams.restore.RestoreRefused",
+        "streams.running.WorkerCrashed",
+        "streams.topics.TopicsError",
+    }
+)
+"""Errors whose message is made for people; by name, because importing all of them would take a second."""
+
+
+class CommandFailed(Exception):
+    """The command cannot do what it was asked; the message is one sentence with the next step."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """Where a command's settings come from."""
+
+    data_dir: Path | None
+    settings_file: Path | None
+
+    def load(self, overrides: Mapping[str, object] | None = None) -> Settings:
+        """Read the settings.
+
+        Raises:
+            SettingsError: when they are wrong.
+        """
+        from streams.settings import load_settings
+
+        return load_settings(data_dir=self.data_dir, settings_file=self.settings_file, overrides=overrides)
+
+
+def settings_options(command: Callable[..., R]) -> Callable[..., R]:
+    """Give a command the options ``--data-dir`` and ``--settings``, which it receives as `options`."""
+
+    @click.option(
+        "--data-dir",
+        type=click.Path(file_okay=False, path_type=Path),
+        help="Folder of the `profilestream up` that is meant.  [default: any that runs]",
+    )
+    @click.option(
+        "--settings",
+        "settings_file",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="Settings file.  [default: ./profilestream.yaml, if there]",
+    )
+    @functools.wraps(command)
+    def with_options(*args: Any, data_dir: Path | None, settings_file: Path | None, **kwargs: Any) -> R:
+        return command(*args, options=Options(data_dir, settings_file), **kwargs)
+
+    return with_options
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line, for programs.")
+
+
+def stdout_console() -> Console:
+    """Return the console for results; text is printed as it is, never read as markup."""
+    return _console(stderr=False)
+
+
+def stderr_console() -> Console:
+    """Return the console for progress and remarks."""
+    return _console(stderr=True)
+
+
+def _console(*, stderr: bool) -> Console:
+    from rich.console import Console
+
+    return Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+
+
+def print_json(record: object) -> None:
+    """Print a record as one line of JSON in UTF-8."""
+    from schemas.codec import encode
+
+    click.echo(encode(record))
+
+
+def printable(text: str) -> str:
+    """Return text with everything escaped that could command a terminal or turn its writing direction."""
+    return _UNSAFE.sub(lambda match: ascii(match[0])[1:-1], text)
+
+
+def complain(sentence: str) -> None:
+    """Print an error on standard error."""
+    click.echo(f"profilestream: {sentence}", err=True)
+
+
+def explain(error: Exception) -> tuple[str, int]:
+    """Return the sentence for an error that ended a command, and the exit code."""
+    names = {f"{kind.__module__}.{kind.__qualname__}" for kind in type(error).__mro__}
+    if SETTINGS_ERROR in names:
+        lines = [f"\n  {printable(problem)}" for problem in str(error).splitlines()]
+        return f"the settings are wrong:{''.join(lines)}", EXIT_USAGE
+    if names & SENTENCES:
+        return printable(str(error)), EXIT_FAILED
+    if isinstance(error, ModuleNotFoundError):
+        return (
+            f"the Python package {error.name} is missing: install it, or all that one machine needs with "
+            "pip install 'profilestream[embedded]'"
+        ), EXIT_FAILED
+    detail = printable(" ".join(str(error).split()))[:300]
+    return (
+        f"unexpected error, {type(error).__name__}: {detail} (`profilestream -v ...` shows where it came from)"
+    ), EXIT_FAILED
+
+
+def on_terminal() -> bool:
+    """Whether progress can be shown: standard error is a terminal."""
+    return sys.stderr.isatty()

@@ -1,0 +1,200 @@
+"""``profilestream demo``: everything at work on a conversation, from the first message to the search."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from streams.cli.common import CommandFailed, Options, printable, settings_options, stdout_console
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from schemas.deltas import ProfileDelta
+    from streams.cli.watch import Watcher
+    from streams.running import Embedded
+    from streams.settings import Settings
+
+_STILL: Final = 180.0
+"""Seconds without anything happening after which the demo gives up."""
+
+_SAMPLE_QUESTIONS: Final = ("someone who enjoys being outdoors", "喜欢音乐的人")
+
+
+@click.command()
+@click.argument("chat", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="[CHAT]")
+@settings_options
+def demo(chat: Path | None, options: Options) -> None:
+    """Show everything at work on the sample conversations, or on CHAT, a file of JSON lines of your own.
+
+    Runs on embedded services in a temporary folder, which is removed at the end. Where OPENAI_API_KEY and
+    OPENAI_MODEL are set (and OPENAI_BASE_URL for another server), that model reads the conversation; otherwise rules do.
+
+    \b
+    Examples:
+      profilestream demo
+      profilestream demo chat.jsonl
+    """
+    from streams.logs import configure_logs
+    from streams.running import run
+
+    configure_logs(30)
+    run(_demo(chat, options))
+
+
+async def _demo(chat: Path | None, options: Options) -> None:
+    from streams.cli.watch import Watcher
+    from streams.running import Embedded, stop_signals
+
+    console = stdout_console()
+    _heading(console, "Starting a broker, ClickHouse, Qdrant and a worker on this machine")
+    with tempfile.TemporaryDirectory(prefix="profilestream-") as folder, stop_signals() as stop:
+        async with Embedded.open(Path(folder), options.load) as embedded:
+            _say_processor(console, embedded.settings)
+            watcher = Watcher(console, embedded.settings.kafka)
+            show = asyncio.create_task(_show(console, chat, embedded, watcher))
+            stopped = asyncio.create_task(embedded.run(stop))
+            try:
+                await asyncio.wait({show, stopped}, return_when=asyncio.FIRST_COMPLETED)
+                if stopped.done():
+                    stopped.result()
+                    raise KeyboardInterrupt
+                show.result()
+            finally:
+                show.cancel()
+                stopped.cancel()
+                await asyncio.gather(show, stopped, return_exceptions=True)
+
+
+def _heading(console: Console, text: str) -> None:
+    console.print(f"\n── {text} ", style="bold")
+
+
+def _say_processor(console: Console, settings: Settings) -> None:
+    from streams.processors import uses_model
+
+    if uses_model(settings.model):
+        console.print(f"The model {settings.model.name} reads the conversation.")
+    elif os.environ.get("OPENAI_API_KEY"):
+        console.print("OPENAI_API_KEY is set, but no model is named (OPENAI_MODEL): rules read the conversation.")
+    else:
+        console.print("No model is set (OPENAI_API_KEY, OPENAI_MODEL): rules read the conversation, offline.")
+
+
+async def _show(console: Console, chat: Path | None, embedded: Embedded, watcher: Watcher) -> None:
+    settings = embedded.settings
+    async with watcher:
+        await _publish(console, chat, settings, watcher)
+        _heading(console, "Windows close, and profiles change")
+        await watcher.until_done(_STILL)
+    if not watcher.deltas:
+        console.print("The conversation says nothing about its users that was understood.")
+        return
+    if embedded.worker.outstanding is not None:
+        await embedded.worker.outstanding.wait_empty()
+    tenant_id, user_id = _most_changed(watcher.deltas)
+    await _show_profile(console, settings, tenant_id, user_id)
+    await _show_history(console, settings, tenant_id, user_id)
+    await _show_search(console, settings, watcher.deltas, own=chat is not None)
+    _say_next(console)
+
+
+async def _publish(console: Console, chat: Path | None, settings: Settings, watcher: Watcher) -> None:
+    from streams.kafka import producer
+    from streams.lines import read_chunks
+    from streams.publishing import Publisher
+    from streams.samples import sample_names, sample_path
+    from streams.topics import Topics
+
+    files = [chat] if chat else [sample_path(name) for name in sample_names()]
+    _heading(console, f"Publishing {', '.join(file.name for file in files)}")
+    async with producer(settings.kafka) as client:
+        publisher = Publisher(
+            client,
+            Topics.of(settings.kafka).messages,
+            on_refused=lambda refusal: console.print(f"{printable(refusal.source)}:{refusal.line}: {refusal.reason}"),
+        )
+        for file in files:
+            with file.open("rb", buffering=0) as stream:
+                await publisher.publish(str(file), read_chunks(stream), lambda _size: None)
+        if not publisher.sent:
+            raise CommandFailed(f"{chat} holds no message that can be processed; see `profilestream publish --help`")
+        watcher.expect(publisher.sent)
+        console.print(f"{publisher.sent} messages of {publisher.users} users.")
+        await publisher.flush_windows()
+
+
+def _most_changed(deltas: list[ProfileDelta]) -> tuple[str, str]:
+    """Return the user whose profile was rewritten most often: the most to see."""
+    changes = Counter((delta.tenant_id, delta.user_id) for delta in deltas)
+    changes.update((delta.tenant_id, delta.user_id) for delta in deltas if delta.op in {"update", "delete"})
+    changes.update((delta.tenant_id, delta.user_id) for delta in deltas if delta.op in {"update", "delete"})
+    return changes.most_common(1)[0][0]
+
+
+async def _show_profile(console: Console, settings: Settings, tenant_id: str, user_id: str) -> None:
+    from streams.cli.profile import print_profile
+    from streams.stores import open_archive
+
+    _heading(console, f"What is known of {printable(user_id)} now  (profilestream profile {printable(user_id)})")
+    async with open_archive(settings.clickhouse) as store:
+        print_profile(await store.profile(tenant_id, user_id))
+
+
+async def _show_history(console: Console, settings: Settings, tenant_id: str, user_id: str) -> None:
+    import aiohttp
+
+    _heading(console, "How it came about, asked of ClickHouse with SQL")
+    sql = (
+        "SELECT version, op, topic || '/' || sub_topic AS slot, before, after, toDate(said_at) AS said\n"
+        f"FROM {settings.clickhouse.database}.profile_deltas FINAL\n"
+        "WHERE tenant_id = {tenant:String} AND user_id = {user:String} AND op NOT IN ('add', 'confirm')\n"
+        "ORDER BY version LIMIT 12"
+    )
+    console.print(sql, style="cyan")
+    parameters = {"param_tenant": tenant_id, "param_user": user_id, "default_format": "PrettyCompactMonoBlock"}
+    parameters["output_format_pretty_color"] = "0"
+    async with (
+        aiohttp.ClientSession() as session,
+        session.post(settings.clickhouse.url, params=parameters, data=sql.encode()) as answer,
+    ):
+        text = await answer.text()
+        if answer.status != 200:
+            raise CommandFailed(f"ClickHouse does not answer the query: {text[:300]}")
+    console.print(printable_lines(text), soft_wrap=True)
+
+
+def printable_lines(text: str) -> str:
+    """Return text of several lines with what could command a terminal escaped."""
+    return "\n".join(printable(line) for line in text.splitlines())
+
+
+async def _show_search(console: Console, settings: Settings, deltas: list[ProfileDelta], *, own: bool) -> None:
+    from streams.stores import open_vectors
+
+    questions = (deltas[-1].sub_topic.replace("_", " "),) if own else _SAMPLE_QUESTIONS
+    async with open_vectors(settings) as vectors:
+        for question in questions:
+            _heading(console, f'Who is it?  (profilestream search "{printable(question)}")')
+            for hit in await vectors.search(question, tenant_id=deltas[-1].tenant_id, limit=3):
+                console.print(
+                    f"  {hit.score:.3f}  {printable(hit.user_id)}  {printable(hit.topic)}/{printable(hit.sub_topic)}: "
+                    f"{printable(hit.text)}"
+                )
+
+
+def _say_next(console: Console) -> None:
+    _heading(console, "Where to go next")
+    console.print(
+        "  profilestream up                    the same services, kept running, with their data\n"
+        "  profilestream publish chat.jsonl    your own messages, from another terminal\n"
+        "  profilestream deltas --follow       every change as it happens\n"
+        "  profilestream doctor                the settings, and a check of every service\n"
+        "  README.md                           a Kafka, ClickHouse, Qdrant and model of your own"
+    )

@@ -1,0 +1,76 @@
+"""``profilestream doctor``: the settings with their sources, and the state of every service."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import click
+
+from streams.cli.common import (
+    EXIT_FAILED,
+    Options,
+    json_option,
+    print_json,
+    printable,
+    settings_options,
+    stdout_console,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from streams.cli.checks import Check
+    from streams.settings import Shown
+
+
+@click.command()
+@json_option
+@settings_options
+@click.pass_context
+def doctor(ctx: click.Context, as_json: bool, options: Options) -> None:
+    """Print the settings, check every service, and say what is wrong and what to do.
+
+    Secrets are not printed. The exit code is 1 when anything is wrong.
+    """
+    from streams.cli.checks import run_checks
+    from streams.settings import describe
+
+    settings = options.load()
+    shown = describe(settings)
+    if as_json:
+        for setting in shown:
+            print_json({"setting": setting.name, "value": setting.value, "source": setting.source})
+    else:
+        _print_settings(shown)
+    checks = asyncio.run(run_checks(settings))
+    if as_json:
+        for check in checks:
+            print_json(check)
+    else:
+        _print_checks(checks)
+    if not all(check.ok for check in checks):
+        ctx.exit(EXIT_FAILED)
+
+
+def _print_settings(shown: Sequence[Shown]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("setting", "value", "from", box=None, pad_edge=False)
+    for setting in shown:
+        style = "dim" if setting.source == "default" else ""
+        table.add_row(*(Text(printable(cell), style, overflow="fold") for cell in setting))
+    stdout_console().print(table)
+
+
+def _print_checks(checks: Sequence[Check]) -> None:
+    from rich.text import Text
+
+    console = stdout_console()
+    console.print()
+    for check in checks:
+        mark = ("ok     ", "green") if check.ok else ("WRONG  ", "bold red")
+        console.print(Text.assemble(mark, (f"{check.check}: ", "bold"), printable(check.found)), soft_wrap=True)
+        if check.advice:
+            console.print(Text(f"       {printable(check.advice)}"), soft_wrap=True)

@@ -1,0 +1,102 @@
+"""Rebuilding the table of profiles from the archive: after a lost cluster, and at each start of the embedded broker.
+
+Every profile is the fold of its user's deltas, made by the same code that made it in the first place
+(`schemas.profiles.apply_deltas`), and is written to the table's changelog before a worker reads it. So the next change
+of a user gets the next version.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Final
+
+from aiokafka import TopicPartition
+from aiokafka.errors import KafkaError
+
+from schemas.codec import encode
+from schemas.messages import user_key
+from schemas.profiles import ProfileState
+from streams.kafka import admin, consumer, producer, unavailable
+from streams.partitioning import partition_for
+from streams.settings import KafkaSettings
+from streams.topics import Topics, ensure_topics
+
+_IN_FLIGHT: Final = 500
+
+
+class RestoreRefused(Exception):
+    """A restore would overwrite what is newer; the message says what to do instead."""
+
+
+async def restore_profiles(
+    profiles: AsyncIterator[ProfileState],
+    kafka: KafkaSettings,
+    *,
+    overwrite: bool = False,
+    progress: Callable[[int], None] = lambda _users: None,
+) -> int:
+    """Write profiles to the changelog of the table and return how many users there are.
+
+    Args:
+        profiles: what the archive knows.
+        kafka: the cluster.
+        overwrite: write even where the table has records.
+        progress: told the number of users written so far.
+
+    Raises:
+        RestoreRefused: when the table has records, or a worker is using it.
+        KafkaUnavailable: when the broker does not answer.
+    """
+    partitions = await ensure_topics(kafka)
+    topic = Topics.of(kafka).profiles_changelog
+    await _refuse_while_in_use(kafka)
+    if not overwrite:
+        await _refuse_over_records(kafka, topic, partitions)
+    users = 0
+    try:
+        async with producer(kafka) as client:
+            pending = []
+            async for state in profiles:
+                key = user_key(state.profile.tenant_id, state.profile.user_id)
+                partition = partition_for(key, partitions)
+                pending.append(await client.send(topic, key=key, value=encode(state), partition=partition))
+                users += 1
+                if len(pending) >= _IN_FLIGHT:
+                    await asyncio.gather(*pending)
+                    pending.clear()
+                    progress(users)
+            await asyncio.gather(*pending)
+            progress(users)
+    except KafkaError as error:
+        raise unavailable(kafka, error) from error
+    return users
+
+
+async def _refuse_over_records(kafka: KafkaSettings, topic: str, partitions: int) -> None:
+    async with consumer(kafka) as client:
+        places = [TopicPartition(topic, number) for number in range(partitions)]
+        client.assign(places)
+        first = await client.beginning_offsets(places)
+        end = await client.end_offsets(places)
+    if any(end[place] > first[place] for place in places):
+        raise RestoreRefused(
+            f"the table of profiles ({topic}) has records already, and the archive may be behind them: restore only "
+            "what was lost, or say --overwrite"
+        )
+
+
+async def _refuse_while_in_use(kafka: KafkaSettings) -> None:
+    async with admin(kafka) as client:
+        try:
+            answers = await client.describe_consumer_groups([kafka.group_id])
+        except KafkaError as error:
+            raise unavailable(kafka, error) from error
+    for answer in answers:
+        for group in answer.groups:
+            members = group[-1] if isinstance(group[-1], list) else group[5]
+            if members:
+                raise RestoreRefused(
+                    f"{len(members)} worker(s) of the group {kafka.group_id} are running and would not see it: stop "
+                    "them first"
+                )

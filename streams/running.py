@@ -1,0 +1,180 @@
+"""Runs a worker, alone or together with the embedded services, from start to an orderly stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from streams.app import Worker
+from streams.embedded.child import ServiceFailed
+from streams.embedded.services import EmbeddedServices
+from streams.pipeline_file import load_pipeline
+from streams.processors import open_processor
+from streams.registry import announce, withdraw
+from streams.restore import restore_profiles
+from streams.settings import Settings
+from streams.stores import open_archive, open_vectors
+
+Result = TypeVar("Result")
+LoadSettings = Callable[[dict[str, dict[str, str | int | float | bool]]], Settings]
+"""Reads the settings with these on top."""
+
+DRAIN_SECONDS: Final = 120.0
+"""How long an embedded pipeline may take to bring everything into the stores before its broker is stopped."""
+
+
+class WorkerCrashed(Exception):
+    """The worker cannot go on; the message says why and what to do."""
+
+
+def run(main: Coroutine[Any, Any, Result]) -> Result:
+    """Run a coroutine on the fastest event loop that is installed."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.run(main)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(main)
+
+
+@contextlib.contextmanager
+def stop_signals() -> Iterator[asyncio.Event]:
+    """Yield an event that SIGINT and SIGTERM set; the second signal takes its usual effect."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    numbers = (signal.SIGINT, signal.SIGTERM)
+
+    def first() -> None:
+        stop.set()
+        for number in numbers:
+            loop.remove_signal_handler(number)
+
+    for number in numbers:
+        loop.add_signal_handler(number, first)
+    try:
+        yield stop
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)
+
+
+@asynccontextmanager
+async def open_worker(settings: Settings, *, embedded: bool) -> AsyncIterator[Worker]:
+    """Open stores and processor, and yield a started worker; it is stopped when the block is left.
+
+    Args:
+        settings: of the process.
+        embedded: the broker keeps nothing: profiles are restored from the archive first, and what is outstanding is
+            tracked so that `Worker.drain` can bring it into the stores.
+
+    Raises:
+        KafkaUnavailable, SinkUnavailable, SinkRejected, TopicsError, PipelineFileError: when something that the settings name cannot be used.
+    """
+    config = load_pipeline(settings.pipeline_file)
+    async with (
+        open_processor(settings.model, config) as processor,
+        open_archive(settings.clickhouse) as store,
+        open_vectors(settings) as vectors,
+    ):
+        await store.migrate()
+        if embedded:
+            await restore_profiles(store.profiles(), settings.kafka)
+        worker = await Worker.create(settings, config, processor, store, vectors, track=embedded)
+        try:
+            await worker.start()
+            yield worker
+        finally:
+            await worker.stop()
+
+
+async def until_stopped(worker: Worker, stop: asyncio.Event, *also: Awaitable[str]) -> None:
+    """Wait for the stop event.
+
+    Raises:
+        WorkerCrashed: when the worker fails, or one of the services named by `also` ends, before that.
+    """
+    stopped = asyncio.ensure_future(stop.wait())
+    crashed = asyncio.ensure_future(worker.crashed())
+    ended = [asyncio.ensure_future(service) for service in also]
+    waits = {stopped, crashed, *ended}
+    try:
+        done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
+    if stopped in done:
+        return
+    if crashed in done:
+        reason = crashed.result()
+        raise WorkerCrashed(
+            f"the worker cannot go on ({type(reason).__name__}: {reason}); nothing is lost: start it again"
+        )
+    raise WorkerCrashed(f"the embedded {next(task for task in ended if task in done).result()} has ended by itself")
+
+
+@contextlib.contextmanager
+def own_data_dir(data_dir: Path) -> Iterator[None]:
+    """Own a data directory for the duration of the block.
+
+    Raises:
+        ServiceFailed: when it cannot be made, or another process owns it.
+    """
+    try:
+        data_dir.mkdir(parents=True, exist_ok=True)
+        lock = (data_dir / "lock").open("w")
+    except OSError as error:
+        raise ServiceFailed(f"the data directory {data_dir} cannot be used: {error.strerror}") from error
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise ServiceFailed(
+                f"another `profilestream up` is using {data_dir}: stop it, or choose another folder with --data-dir"
+            ) from None
+        yield
+
+
+class Embedded:
+    """The embedded services with a running worker: what `profilestream up` is.
+
+    Attributes:
+        settings: in force for the worker; they hold the services' addresses.
+        worker: started.
+    """
+
+    def __init__(self, services: EmbeddedServices, settings: Settings, worker: Worker) -> None:
+        self._services = services
+        self.settings = settings
+        self.worker = worker
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, data_dir: Path, load: LoadSettings) -> AsyncIterator[Embedded]:
+        """Start services and worker, announce them to the other commands, and undo all of it at the end.
+
+        Raises:
+            ServiceFailed: when a service does not start.
+        """
+        with own_data_dir(data_dir):
+            async with EmbeddedServices(data_dir) as services:
+                settings = load(services.settings)
+                async with open_worker(settings, embedded=True) as worker:
+                    announce(data_dir, services.settings, services.processes)
+                    try:
+                        yield cls(services, settings, worker)
+                    finally:
+                        withdraw(data_dir)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Wait for the stop event or a failure.
+
+        Raises:
+            WorkerCrashed: when the worker or a service fails before that.
+        """
+        await until_stopped(self.worker, stop, self._services.first_to_end())

@@ -1,0 +1,74 @@
+"""A worker is killed with SIGKILL while it works; started again, it ends where an undisturbed one does."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from benchmarks.harness import Overrides, WorkerProcess, Written, command, discrepancies, environment, read_topics
+from schemas.profiles import Profile, apply_deltas
+from streams.embedded.services import EmbeddedServices
+from tests.integration.pipeline_support import FAST, said, settings_of, values, write_chat
+
+pytestmark = pytest.mark.timeout(300)
+
+USERS = 30
+KILLS = 3
+
+
+def conversation() -> list[dict[str, object]]:
+    """Facts that change, so that lost or repeated messages would show in the values."""
+    cities = ["Lyon", "Bremen", "Oslo", "Porto", "Graz", "Turin"]
+    lines: list[dict[str, object]] = []
+    for number in range(USERS):
+        moves = [f"I moved to {cities[(number + step) % len(cities)]}." for step in range(6)]
+        likes = [f"I like {thing}." for thing in ("tea", "chess", "hiking", "jazz")]
+        lines += said(f"user{number}", f"My name is Kim{chr(97 + number % 26)}.", *moves, *likes, "ok", "I like tea.")
+    order = [line for step in range(13) for line in lines[step::13]]
+    return order
+
+
+def profiles(written: Written) -> dict[str, Profile]:
+    found: dict[str, Profile] = {}
+    deltas = {delta.delta_id: delta for delta in written.deltas}
+    for delta in sorted(deltas.values(), key=lambda delta: delta.version):
+        known = found.get(delta.user_id) or Profile(tenant_id=delta.tenant_id, user_id=delta.user_id)
+        found[delta.user_id] = apply_deltas(known, [delta])
+    return found
+
+
+async def run(folder: Path, chat: Path, *, kills: int) -> Written:
+    windows: Overrides = {"window": {"messages": 4}, "kafka": {"commit_interval": 0.2}}
+    async with EmbeddedServices(folder / "services") as services:
+        env = environment(
+            services.settings, FAST, windows, {"kafka": {**services.settings["kafka"], "commit_interval": 0.2}}
+        )
+        settings = settings_of(services.settings, FAST)
+        worker = WorkerProcess(env, folder / "worker.log")
+        await worker.start()
+        publishing = asyncio.create_task(command("publish", "--flush", str(chat), env=env))
+        for kill in range(kills):
+            reached = (kill + 1) * USERS // (kills + 1)
+            await read_topics(settings.kafka, lambda written, reached=reached: len(written.events) >= reached, 60)
+            await worker.kill()
+            await worker.start()
+        await publishing
+        written = await read_topics(
+            settings.kafka, lambda written: written.messages == USERS * 13 and written.ended >= written.messages, 120
+        )
+        await worker.stop()
+        return written
+
+
+async def test_killed_worker_ends_where_an_undisturbed_one_does(tmp_path: Path) -> None:
+    chat = write_chat(tmp_path / "chat.jsonl", conversation())
+    undisturbed = await run(tmp_path / "undisturbed", chat, kills=0)
+    killed = await run(tmp_path / "killed", chat, kills=KILLS)
+    assert discrepancies(undisturbed) == []
+    assert discrepancies(killed) == []
+    assert {user: values(profile) for user, profile in profiles(killed).items()} == {
+        user: values(profile) for user, profile in profiles(undisturbed).items()
+    }
+    assert len(profiles(killed)) == USERS

@@ -1,0 +1,1 @@
+"""Servers that the tests talk to over real HTTP."""

@@ -1,0 +1,428 @@
+"""`WindowAgent`: what a batch holds, what is parked or moved, and how it drains."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from agents.window import MOVED_HEADER
+from schemas.dead_letters import DeadLetterReason
+from schemas.flushes import BatchMessage
+from schemas.ids import flush_id
+from schemas.messages import user_key
+from schemas.windows import EmittedBatch, WindowState
+from streams.errors import DependencyDown, RecordFailed
+from streams.partitioning import partition_for
+from tests.support.fakes import START, TOPICS, FakeStream, eventually, settled
+from tests.unit.agents.window_world import World, flush, message
+
+ADA = user_key("default", "ada")
+
+
+async def test_a_batch_holds_the_messages_with_their_ids_and_times_settled() -> None:
+    world = World()
+    worker = world.start()
+    world.say("ada", "hello world", message_id="app-1", session_id="s1", occurred_at="2026-02-28T10:00:00+08:00")
+    world.say("bob", "not mine")
+    world.clock.advance(5)
+    world.publish(message("ada", "hi", role="assistant", speaker="Bot"), key=ADA, timestamp=START.timestamp() + 4.25)
+    await worker.read()
+    await worker.tick(60)
+    batch = world.batches()[0]
+    assert batch.messages == (
+        BatchMessage(
+            message_id="app-1",
+            offset=0,
+            role="user",
+            content="hello world",
+            occurred_at=datetime(2026, 2, 28, 2, 0, tzinfo=UTC),
+            session_id="s1",
+        ),
+        BatchMessage(
+            message_id="log:0:2",
+            offset=2,
+            role="assistant",
+            content="hi",
+            occurred_at=START + timedelta(seconds=4.25),
+            speaker="Bot",
+        ),
+    )
+    assert batch.context == ()
+    ref = batch.ref
+    assert ref.flush_id == flush_id("log", "default", "ada", "memo", 0, 0, 2)
+    assert (ref.tenant_id, ref.user_id, ref.lane, ref.log_id, ref.partition) == ("default", "ada", "memo", "log", 0)
+    assert (ref.first_offset, ref.last_offset, ref.message_count, ref.token_count) == (0, 2, 2, 3)
+    assert (ref.trigger, ref.closed_at) == ("idle", START + timedelta(seconds=65))
+    assert ref.first_occurred_at == batch.messages[0].occurred_at
+    assert ref.last_occurred_at == batch.messages[1].occurred_at
+
+
+async def test_the_times_of_a_heading_are_the_workers() -> None:
+    world = World(messages=2)
+    worker = world.start()
+    world.say("ada")
+    await worker.read()
+    world.clock.advance(7)
+    world.say("ada", occurred_at="2020-01-01T00:00:00Z")
+    await worker.read()
+    ref = world.batches()[0].ref
+    assert (ref.opened_at, ref.closed_at, ref.trigger) == (START, START + timedelta(seconds=7), "messages")
+    assert ref.first_occurred_at == datetime(2020, 1, 1, tzinfo=UTC)
+    assert ref.last_occurred_at == START
+
+
+async def test_a_batch_goes_out_under_its_users_key_after_its_offsets_are_durable() -> None:
+    world = World(messages=1)
+    worker = world.start()
+    seen: list[tuple[dict[bytes, bytes], list[int]]] = []
+
+    async def look() -> None:
+        seen.append((dict(world.table.stored), list(worker.acked)))
+
+    world.sender.before = look
+    world.say("ada")
+    await worker.read()
+    (record,) = world.sender.sent
+    assert (record.topic, record.key, record.partition) == (TOPICS.flushes, ADA, 0)
+    assert [(list(stored), acked) for stored, acked in seen] == [([ADA], [])]
+    assert world.table.writes == [(ADA, 0)]
+    assert world.table.read(ADA) == WindowState(
+        lanes={
+            "memo": EmittedBatch(
+                log_id="log",
+                partition=0,
+                first_offset=0,
+                last_offset=0,
+                trigger="messages",
+                opened_at=START,
+                closed_at=START,
+            )
+        }
+    )
+    assert worker.acked == [0]
+    assert world.emitted == [world.batches()[0].ref.flush_id]
+
+
+async def test_open_windows_are_not_acknowledged_and_hold_back_what_follows() -> None:
+    world = World()
+    worker = world.start()
+    world.say("ada")
+    world.say("bob")
+    world.publish(flush("bob"), key=user_key("default", "bob"))
+    await worker.read()
+    assert world.offsets() == [[1]]
+    assert worker.acked == []
+    world.publish(flush("ada"), key=ADA)
+    await worker.read()
+    assert world.offsets() == [[1], [0]]
+    assert worker.acked == [0, 1, 2, 3]
+    assert [batch.ref.trigger for batch in world.batches()] == ["flush", "flush"]
+
+
+async def test_a_flush_of_a_user_without_messages_is_acknowledged_and_makes_no_batch() -> None:
+    world = World()
+    worker = world.start()
+    world.publish(flush("ada"), key=ADA)
+    await worker.read()
+    assert world.sender.sent == []
+    assert worker.acked == [0]
+
+
+async def test_the_window_policy_is_kept() -> None:
+    world = World(tokens=4, by_session=True)
+    worker = world.start()
+    for content, session in (("hello world", "s"), ("hello world hello world", "s"), ("hello", "s"), ("hello", "t")):
+        world.say("ada", content, session_id=session)
+    await worker.read()
+    assert [(batch.ref.trigger, batch.ref.token_count) for batch in world.batches()] == [
+        ("tokens", 2),
+        ("tokens", 4),
+        ("session", 1),
+    ]
+    assert world.offsets() == [[0], [1], [2]]
+
+
+async def test_a_tenants_users_are_apart() -> None:
+    world = World()
+    worker = world.start()
+    world.say("ada")
+    world.publish(message("ada", tenant_id="acme"), key=user_key("acme", "ada"))
+    await worker.read()
+    await worker.close_all()
+    assert [(batch.ref.tenant_id, batch.ref.user_id) for batch in world.batches()] == [
+        ("default", "ada"),
+        ("acme", "ada"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "detail"),
+    [
+        (None, "the value is null"),
+        (b"\xffrubbish", "JSON is malformed: invalid character (byte 0)"),
+        (b'{"user_id": "ada", "content": "x"}', "`role` is missing: one of user, assistant, system, tool"),
+    ],
+)
+async def test_a_record_that_is_no_message_is_parked_as_it_came(value: bytes | None, detail: str) -> None:
+    world = World()
+    worker = world.start()
+    world.publish(value, key=b"some key", headers=[("trace", b"1")])
+    world.say("ada")
+    await worker.read()
+    (parked,) = world.sender.on(TOPICS.dead_letters)
+    assert (parked.key, parked.value, parked.partition) == (b"some key", value, 0)
+    assert parked.headers[0] == ("trace", b"1")
+    reason = DeadLetterReason.from_headers(parked.headers)
+    assert (reason.stage, reason.reason, reason.detail, reason.offset) == ("window", "invalid_record", detail, 0)
+    assert worker.acked == [0]
+    assert len(worker.agent.windows) == 1
+
+
+async def test_parking_waits_for_the_broker() -> None:
+    world = World()
+    worker = world.start()
+    world.sender.faults.extend([DependencyDown("down")] * 3)
+    world.publish(b"rubbish")
+    await worker.read()
+    assert len(world.sender.sent) == 1
+    assert worker.acked == [0]
+
+
+@pytest.mark.parametrize("key", [None, b"", b"wrong", ADA])
+async def test_a_message_in_the_right_partition_is_taken_whatever_its_key(key: bytes | None) -> None:
+    world = World()
+    worker = world.start()
+    world.publish(message("ada"), key=key)
+    await worker.read()
+    await worker.close_all()
+    assert world.batches()[0].ref.user_id == "ada"
+    assert world.sender.on(TOPICS.flushes)[0].key == ADA
+    assert worker.agent.moved == 0
+
+
+@pytest.mark.parametrize("value", [message("ada"), flush("ada")])
+@pytest.mark.parametrize("key", [None, b"wrong"])
+async def test_a_message_in_a_wrong_partition_is_moved_to_its_users(value: bytes, key: bytes | None) -> None:
+    world = World(partitions=4)
+    right = partition_for(ADA, 4)
+    wrong = (right + 1) % 4
+    worker = world.start()
+    world.publish(value, key=key, partition=wrong, headers=[("trace", b"1")], timestamp=12.5)
+    await worker.read()
+    (moved,) = world.sender.sent
+    assert (moved.topic, moved.key, moved.value, moved.partition) == (TOPICS.messages, ADA, value, right)
+    assert moved.headers == [("trace", b"1"), (MOVED_HEADER, f"{wrong}:0".encode())]
+    assert moved.timestamp == 12.5
+    assert worker.source.acked[wrong] == [0]
+    assert worker.agent.moved == 1
+    world.publish(moved.value, key=moved.key, partition=right, headers=list(moved.headers))
+    await worker.read()
+    assert world.sender.sent == [moved]
+    assert worker.agent.moved == 1
+
+
+async def test_a_message_is_moved_when_the_broker_is_back() -> None:
+    world = World(partitions=4)
+    worker = world.start()
+    world.sender.faults.extend([DependencyDown("down")] * 2)
+    wrong = (partition_for(ADA, 4) + 1) % 4
+    world.publish(message("ada"), partition=wrong)
+    await worker.read()
+    assert len(world.sender.sent) == worker.agent.moved == 1
+
+
+async def test_batches_of_a_user_leave_in_order_and_others_do_not_wait_for_them() -> None:
+    world = World(messages=1)
+    worker = world.start()
+    let_go = asyncio.Event()
+    write = world.table.write
+
+    async def slow(key: bytes, record: WindowState, partition: int) -> None:
+        if key == ADA:
+            await let_go.wait()
+        await write(key, record, partition)
+
+    world.table.write = slow
+    for user in ("ada", "ada", "bob"):
+        await worker.agent.take(worker.event(world.say(user)))
+    await eventually(lambda: world.offsets() == [[2]])
+    assert worker.agent.running == 2
+    assert worker.acked == []
+    let_go.set()
+    await worker.work()
+    assert world.offsets() == [[2], [0], [1]]
+    assert worker.acked == [0, 1, 2]
+
+
+async def test_an_outage_delays_a_batch_and_loses_nothing() -> None:
+    world = World(messages=1)
+    worker = world.start()
+    world.table.faults.extend([DependencyDown("down")] * 3)
+    world.sender.faults.extend([DependencyDown("down")] * 3)
+    world.say("ada")
+    await worker.read()
+    assert world.offsets() == [[0]]
+    assert world.table.writes == [(ADA, 0)]
+    assert worker.acked == [0]
+
+
+async def test_a_batch_that_no_broker_takes_has_its_messages_parked() -> None:
+    world = World(messages=2)
+    worker = world.start()
+    world.say("ada", "one")
+    world.say("ada", "two")
+    world.sender.faults.append(RecordFailed("record_too_large", "9 MB"))
+    await worker.read()
+    assert world.batches() == []
+    assert world.emitted == []
+    parked = world.sender.on(TOPICS.dead_letters)
+    assert [record.value for record in parked] == [stored.value for stored in world.log[0]]
+    assert {DeadLetterReason.from_headers(record.headers).reason for record in parked} == {"record_too_large"}
+    assert worker.acked == [0, 1]
+
+
+async def test_taking_stops_while_too_many_batches_are_unsent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agents.window._MAX_UNSENT", 2)
+    world = World(messages=1)
+    worker = world.start()
+    let_go = asyncio.Event()
+    world.table.before = let_go.wait
+    events = [worker.event(world.say(f"user {number}")) for number in range(4)]
+    reading = asyncio.create_task(worker.agent.consume(FakeStream(events)))
+    await eventually(lambda: worker.agent.running == 2)
+    await settled()
+    assert worker.agent.running == 2
+    assert not reading.done()
+    let_go.set()
+    await reading
+    await worker.work()
+    assert worker.acked == [0, 1, 2, 3]
+
+
+async def test_a_drain_sends_what_is_closed_and_forgets_what_is_open() -> None:
+    world = World(messages=2)
+    worker = world.start()
+    for user in ("bob", "ada", "ada"):
+        world.say(user)
+    for stored in world.log[0]:
+        await worker.agent.take(worker.event(stored))
+    worker.agent.begin_drain()
+    late = asyncio.create_task(worker.agent.take(worker.event(world.say("eve"))))
+    world.clock.advance(1e6)
+    worker.agent.sweep()
+    await worker.work()
+    assert world.offsets() == [[1, 2]]
+    assert worker.acked == []
+    await eventually(lambda: worker.source.forgotten == [0, 1, 2])
+    assert len(worker.agent.windows) == 0
+    world.clock.advance(1e6)
+    worker.agent.sweep()
+    await worker.work()
+    assert world.offsets() == [[1, 2]]
+    assert not late.done()
+    worker.source.generation += 1
+    worker.agent.abandon()
+    worker.agent.resume()
+    await late
+    assert worker.source.forgotten == [0, 1, 2, 3]
+
+
+async def test_a_drain_waits_for_every_batch_before_it_forgets() -> None:
+    world = World(messages=1)
+    worker = world.start()
+    for user in ("ada", "bob", "ada"):
+        await worker.agent.take(worker.event(world.say(user)))
+    worker.agent.begin_drain()
+    await worker.work()
+    assert sorted(world.offsets()) == [[0], [1], [2]]
+    assert worker.acked == [0, 1, 2]
+    assert worker.source.forgotten == []
+
+
+async def test_abandoning_in_the_middle_of_a_batch_acknowledges_nothing() -> None:
+    world = World(messages=1)
+    worker = world.start()
+    worker.kill_at("before the send")
+    world.say("ada")
+    await worker.read()
+    assert worker.agent.running == 1
+    worker.agent.abandon()
+    await settled()
+    assert worker.agent.running == 0
+    assert worker.acked == []
+    assert worker.source.forgotten == [0]
+
+
+async def test_closing_everything_sends_every_window_and_takes_nothing_more() -> None:
+    world = World()
+    worker = world.start()
+    for user in ("ada", "bob", "ada"):
+        world.say(user)
+    await worker.read()
+    await worker.close_all()
+    assert sorted(world.offsets()) == [[0, 2], [1]]
+    assert {batch.ref.trigger for batch in world.batches()} == {"shutdown"}
+    assert worker.acked == [0, 1, 2]
+    late = asyncio.create_task(worker.agent.take(worker.event(world.say("ada"))))
+    await settled()
+    assert not late.done()
+    late.cancel()
+
+
+async def test_it_tells_how_far_it_has_read_each_partition() -> None:
+    world = World(partitions=4)
+    worker = world.start()
+    right = partition_for(ADA, 4)
+    wrong = (right + 1) % 4
+    world.say("ada")
+    world.publish(b"rubbish", partition=right)
+    world.publish(message("ada"), partition=wrong)
+    await worker.read()
+    assert worker.agent.read_up_to == {right: 2, wrong: 1}
+
+
+@pytest.mark.parametrize("timestamp", [1.7e12, -1e12])
+@pytest.mark.xfail(
+    strict=True,
+    raises=(ValueError, OverflowError),
+    reason="a producer that stamps its records in microseconds crashes the agent, again after every restart: "
+    "`datetime.fromtimestamp` raises for a year beyond 9999",
+)
+async def test_a_record_with_an_impossible_timestamp_does_not_stop_the_agent(timestamp: float) -> None:
+    world = World()
+    worker = world.start()
+    world.publish(message("ada"), key=ADA, timestamp=timestamp)
+    world.say("bob")
+    await worker.read()
+    await worker.close_all()
+    assert worker.acked == [0, 1]
+
+
+@pytest.mark.xfail(
+    strict=True,
+    raises=RecordFailed,
+    reason="a record that the dead letters do not take either (larger than the producer's limit) crashes the agent",
+)
+async def test_a_record_that_cannot_even_be_parked_does_not_stop_the_agent() -> None:
+    world = World()
+    worker = world.start()
+    world.sender.faults.append(RecordFailed("record_too_large", "9 MB"))
+    world.publish(b"x" * 100)
+    world.say("ada")
+    await worker.read()
+
+
+@pytest.mark.xfail(
+    strict=True,
+    reason="an error that is neither an outage nor the record's ends the task that sends the user's batches: "
+    "the user, and the partition's acknowledgements, stay where they are until the next rebalance",
+)
+async def test_an_unexpected_error_while_a_batch_is_sent_is_tried_again() -> None:
+    world = World(messages=1)
+    worker = world.start()
+    world.sender.faults.append(RuntimeError("surprise"))
+    await worker.agent.take(worker.event(world.say("ada")))
+    await asyncio.gather(*worker.agent._tasks.values(), return_exceptions=True)
+    assert world.offsets() == [[0]]

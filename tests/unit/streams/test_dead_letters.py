@@ -1,0 +1,79 @@
+"""`DeadLetters`: a record is parked as it came, with where and why beside it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from schemas.dead_letters import DeadLetterReason
+from streams.dead_letters import DeadLetters
+from streams.errors import DependencyDown, RecordFailed
+from tests.support.fakes import FakeSender, FakeSource
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+FAILURE = RecordFailed("invalid_record", "`role` is missing")
+
+
+@pytest.fixture
+def sender() -> FakeSender:
+    return FakeSender()
+
+
+@pytest.fixture
+def dead_letters(sender: FakeSender) -> DeadLetters:
+    return DeadLetters(sender, "dead", lambda: NOW)
+
+
+async def test_a_record_is_parked_untouched_with_the_reason(dead_letters: DeadLetters, sender: FakeSender) -> None:
+    event = FakeSource().event(
+        17, key=b"\xff", value=b"\x00not JSON", partition=3, topic="chat", timestamp=5.5, headers={"trace": b"t"}
+    )
+    await dead_letters.park(event, "window", FAILURE, attempts=4)
+    (parked,) = sender.sent
+    assert (parked.topic, parked.partition, parked.key, parked.value) == ("dead", 3, b"\xff", b"\x00not JSON")
+    assert parked.timestamp == 5.5
+    assert parked.headers[0] == ("trace", b"t")
+    assert DeadLetterReason.from_headers(parked.headers) == DeadLetterReason(
+        stage="window",
+        reason="invalid_record",
+        detail="`role` is missing",
+        topic="chat",
+        partition=3,
+        offset=17,
+        attempts=4,
+        failed_at=NOW,
+    )
+
+
+@pytest.mark.parametrize("value", [None, b""])
+async def test_a_record_without_value_or_key_is_parked_like_any_other(
+    dead_letters: DeadLetters, sender: FakeSender, value: bytes | None
+) -> None:
+    await dead_letters.park(FakeSource().event(0, key=None, value=value), "merge", FAILURE)
+    assert (sender.sent[0].key, sender.sent[0].value) == (None, value)
+
+
+@pytest.mark.parametrize("as_mapping", [False, True])
+async def test_a_record_that_was_parked_before_carries_only_the_last_reason(
+    dead_letters: DeadLetters, sender: FakeSender, as_mapping: bool
+) -> None:
+    source = FakeSource()
+    await dead_letters.park(source.event(1, headers=[("own", b"1")]), "window", RecordFailed("first", "first"))
+    headers = dict(sender.sent[0].headers) if as_mapping else sender.sent[0].headers
+    await dead_letters.park(source.event(2, headers=headers), "window", FAILURE)
+    names = [name for name, _ in sender.sent[1].headers]
+    assert len(names) == len(set(names)) == 9
+    assert DeadLetterReason.from_headers(sender.sent[1].headers).reason == "invalid_record"
+
+
+async def test_repeated_headers_are_kept(dead_letters: DeadLetters, sender: FakeSender) -> None:
+    await dead_letters.park(FakeSource().event(1, headers=[("tag", b"a"), ("tag", b"b")]), "index", FAILURE)
+    assert list(sender.sent[0].headers[:2]) == [("tag", b"a"), ("tag", b"b")]
+
+
+async def test_a_broker_that_is_down_is_the_callers_to_retry(dead_letters: DeadLetters, sender: FakeSender) -> None:
+    sender.faults.append(DependencyDown("down"))
+    with pytest.raises(DependencyDown):
+        await dead_letters.park(FakeSource().event(1), "index", FAILURE)
+    assert sender.sent == []

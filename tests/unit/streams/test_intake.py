@@ -1,0 +1,82 @@
+"""`Intake`: when a record may be taken, and when it no longer may."""
+
+from __future__ import annotations
+
+import asyncio
+
+from streams.intake import Intake
+from tests.support.fakes import FakeSource, settled
+
+
+def opened(source: FakeSource, capacity: int = 2) -> Intake:
+    intake = Intake(source, capacity)
+    intake.resume()
+    return intake
+
+
+async def test_nothing_is_taken_before_it_is_opened() -> None:
+    source = FakeSource()
+    intake = Intake(source, 2)
+    assert intake.draining
+    waiting = asyncio.create_task(intake.admit(source.event(0)))
+    await settled()
+    assert not waiting.done()
+    intake.resume()
+    assert await waiting
+    assert not intake.draining
+
+
+async def test_a_full_intake_waits_for_room() -> None:
+    source = FakeSource()
+    intake = opened(source, capacity=2)
+    intake.load(1)
+    assert await intake.admit(source.event(0))
+    intake.load(2)
+    waiting = asyncio.create_task(intake.admit(source.event(1)))
+    await settled()
+    assert not waiting.done()
+    intake.load(1)
+    assert await waiting
+    assert source.forgotten == []
+
+
+async def test_a_record_of_an_ended_assignment_is_forgotten() -> None:
+    source = FakeSource()
+    intake = opened(source)
+    event = source.event(0)
+    source.generation += 1
+    assert not await intake.admit(event)
+    assert source.forgotten == [0]
+
+
+async def test_a_record_that_waited_through_a_rebalance_is_forgotten() -> None:
+    source = FakeSource()
+    intake = opened(source)
+    intake.close()
+    waiting = asyncio.create_task(intake.admit(source.event(0)))
+    await settled()
+    source.generation += 1
+    intake.resume()
+    assert not await waiting
+    assert source.forgotten == [0]
+
+
+async def test_room_that_comes_during_a_drain_lets_nothing_in() -> None:
+    source = FakeSource()
+    intake = opened(source, capacity=1)
+    intake.load(1)
+    waiting = asyncio.create_task(intake.admit(source.event(0)))
+    await settled()
+    intake.close()
+    intake.load(0)
+    await settled()
+    assert not waiting.done()
+    intake.resume()
+    assert await waiting
+
+
+async def test_records_do_not_flow_while_the_flow_is_off() -> None:
+    source = FakeSource()
+    source.flowing = False
+    assert not await opened(source).admit(source.event(4))
+    assert source.forgotten == [4]
