@@ -209,8 +209,8 @@ def _by_number(answer: MergeAnswer, count: int, dropped: list[Dropped]) -> dict[
 
 def _decide(proposal: Proposal, decision: Decision | None, dropped: list[Dropped]) -> _Change | None:
     candidate, present = proposal.candidate, proposal.present
-    if decision is None and candidate.retracts:
-        # There is nothing that APPEND could keep of "no longer": leaving the value is the smaller error.
+    if candidate.retracts and (decision is None or decision.action == "APPEND"):
+        # There is nothing that could be kept of "no longer" by adding it: leaving the value is the smaller error.
         dropped.append(_drop("undecided_retraction", candidate))
         return None
     if decision is None:

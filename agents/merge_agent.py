@@ -122,7 +122,12 @@ class MergeAgent:
             policy=self._policy,
             now=self._now(),
         )
-        await self._commit(entry, key, flush, failed)
+        try:
+            await self._commit(entry, key, flush, failed)
+        except RecordFailed:
+            # The profile itself no longer fits into a record. It stays as it was stored last, and the flush ends.
+            await self._send(key, failed)
+            self._finish(entry, flush)
 
     async def _commit(self, entry: Entry, key: bytes, flush: FlushRef, state: ProfileState) -> None:
         await self._profiles.write(key, state, flush.partition)

@@ -46,6 +46,8 @@ MOVED_HEADER: Final = "profilestream-moved-from"
 
 _LANE: Final[Lane] = "memo"
 _MAX_UNSENT: Final = 1_000
+_LAST_SECOND: Final = 253_402_300_799.0
+"""The end of the year 9999."""
 
 
 @dataclass(slots=True, eq=False)
@@ -192,7 +194,7 @@ class WindowAgent:
             offset=place.offset,
             role=message.role or "user",
             content=message.content,
-            occurred_at=message.occurred_at or datetime.fromtimestamp(place.timestamp, UTC),
+            occurred_at=message.occurred_at or _moment(place.timestamp),
             session_id=message.session_id,
             speaker=message.speaker,
         )
@@ -330,8 +332,12 @@ class WindowAgent:
             tries += 1
             try:
                 await send()
-            except DependencyDown as error:
-                delay = self._backoff.delay(tries, error.retry_after)
+            except RecordFailed:
+                raise
+            except Exception as error:
+                if not isinstance(error, DependencyDown):
+                    logger.error("window: unexpected error", exc_info=error)
+                delay = self._backoff.delay(tries, error.retry_after if isinstance(error, DependencyDown) else None)
                 logger.warning("window: %s; trying again in %.1f s", error, delay)
                 await asyncio.sleep(delay)
             else:
@@ -363,6 +369,11 @@ class WindowAgent:
     def resume(self) -> None:
         """Take messages again."""
         self._intake.resume()
+
+
+def _moment(timestamp: float) -> datetime:
+    """Return a Kafka timestamp as a time; one that no calendar has, as some clients send, is moved into range."""
+    return datetime.fromtimestamp(min(max(timestamp, 0.0), _LAST_SECOND), UTC)
 
 
 def _entries(items: list[Held]) -> list[Entry]:

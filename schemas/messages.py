@@ -18,7 +18,7 @@ MAX_MESSAGE_BYTES: Final = 1_000_000
 
 ROLES: Final[tuple[str, ...]] = get_args(Role)
 
-TenantId = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_.\-]{1,64}$")]
+TenantId = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_.\-]{1,64}$(?!\n)")]
 UserId = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
 AwareDatetime = Annotated[datetime, msgspec.Meta(tz=True)]
 

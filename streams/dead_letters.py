@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
+from typing import Final
 
 from schemas.dead_letters import HEADER_PREFIX, DeadLetterReason
 from schemas.stages import StageName
@@ -13,6 +15,12 @@ from streams.records import Event, header_items
 from streams.sender import Outgoing, Sender
 
 logger = logging.getLogger(__name__)
+
+OMITTED_HEADER: Final = HEADER_PREFIX + "omitted"
+"""On a dead letter without its record, because that is too large to be sent: the size of its value in bytes."""
+
+NULL_HEADER: Final = HEADER_PREFIX + "null"
+"""On a dead letter with an empty value: what of the record was null."""
 
 
 class DeadLetters:
@@ -41,16 +49,23 @@ class DeadLetters:
             failed_at=self._now(),
         )
         own = [(name, value) for name, value in header_items(message.headers) if not name.startswith(HEADER_PREFIX)]
-        await self._sender.send(
-            Outgoing(
-                topic=self._topic,
-                key=message.key,
-                value=message.value,
-                partition=message.partition,
-                headers=[*own, *why.headers()],
-                timestamp=message.timestamp,
-            )
+        letter = Outgoing(
+            topic=self._topic,
+            key=message.key,
+            value=message.value,
+            partition=message.partition,
+            headers=[*own, *why.headers()],
+            timestamp=message.timestamp,
         )
+        if message.key is None and message.value is None:
+            # A Kafka client refuses to send a record that is nothing at all.
+            letter = replace(letter, value=b"", headers=[*letter.headers, (NULL_HEADER, b"key and value")])
+        try:
+            await self._sender.send(letter)
+        except RecordFailed:
+            # Larger than anything this program may send: the letter says where the record still lies.
+            omitted = (OMITTED_HEADER, str(len(message.value or b"")).encode())
+            await self._sender.send(replace(letter, key=None, value=b"", headers=[*why.headers(), omitted]))
         logger.warning(
             "%s: parked %s[%d]@%d in the dead letters: %s",
             stage,

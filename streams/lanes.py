@@ -144,7 +144,9 @@ class KeyedLanes:
                 outages += 1
                 failure: RecordFailed | DependencyDown = error
                 delay = self._backoff.delay(outages, error.retry_after)
-            except Exception as error:
+            except (Exception, asyncio.CancelledError) as error:
+                if isinstance(error, asyncio.CancelledError) and _being_cancelled():
+                    raise
                 attempts += 1
                 failure = self._classify(entry, error)
                 if not isinstance(failure, RecordDelayed) or attempts >= self._attempts:
@@ -156,7 +158,7 @@ class KeyedLanes:
             logger.warning("%s: %s; trying again in %.1f s", self.name, failure, delay)
             await asyncio.sleep(delay)
 
-    def _classify(self, entry: Entry, error: Exception) -> RecordFailed:
+    def _classify(self, entry: Entry, error: BaseException) -> RecordFailed:
         if isinstance(error, RecordFailed):
             return error
         logger.error("%s: unexpected error on %s", self.name, _place(entry), exc_info=error)
@@ -202,6 +204,12 @@ class KeyedLanes:
     def resume(self) -> None:
         """Take records again."""
         self._intake.resume()
+
+
+def _being_cancelled() -> bool:
+    """Whether this very task is to end, and not only something that its handler waited for."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
 
 
 def _place(entry: Entry) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError, RecordListTooLargeError
+from faust.exceptions import ProducerSendError
 
 from streams.errors import DependencyDown, RecordFailed
 
@@ -49,10 +50,12 @@ async def delivered(send: Callable[[], Awaitable[Any]], what: str) -> None:
     """
     try:
         await send()
-    except (MessageSizeTooLargeError, RecordListTooLargeError) as error:
-        raise RecordFailed("record_too_large", f"{what} is larger than the broker takes: {error}") from error
-    except (KafkaError, TimeoutError, ConnectionError) as error:
-        raise DependencyDown(f"Kafka did not take {what}: {type(error).__name__}: {error}") from error
+    except (KafkaError, ProducerSendError, TimeoutError, ConnectionError) as error:
+        # What the client raises while a record is enqueued comes wrapped by Faust, what it raises later does not.
+        cause = error.__cause__ if isinstance(error, ProducerSendError) and error.__cause__ else error
+        if isinstance(cause, MessageSizeTooLargeError | RecordListTooLargeError):
+            raise RecordFailed("record_too_large", f"{what} is larger than the broker takes: {cause}") from error
+        raise DependencyDown(f"Kafka did not take {what}: {type(cause).__name__}: {cause}") from error
 
 
 class Sender:

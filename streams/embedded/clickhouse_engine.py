@@ -34,15 +34,6 @@ _INSERT: Final = re.compile(
     rb"\s*\bFORMAT\s+(\w+)(?=\s|$)[ \t\f]*(?:\r?\n)?",
     re.IGNORECASE,
 )
-_FORMAT: Final = "TabSeparated"
-
-_NAME: Final = rb"(?:\w+|`(?:[^`\\]|\\.)+`|\"(?:[^\"\\]|\\.)+\"|\{\w+:\s*Identifier\})"
-_INSERT: Final = re.compile(
-    rb"\s*(INSERT\s+INTO\s+(?:TABLE\s+)?" + _NAME + rb"(?:\." + _NAME + rb")?"
-    rb"\s*(?:\((?:\s*" + _NAME + rb"\s*,?)+\)\s*)?(?:\bSETTINGS\s+[\w\s=.,]+?)?)"
-    rb"\s*\bFORMAT\s+(\w+)(?=\s|$)[ \t\f]*(?:\r?\n)?",
-    re.IGNORECASE,
-)
 _FORMAT: Final = re.compile(rb"\bFORMAT\s+(\w+)\s*(?:SETTINGS\b[^()']*)?;?\s*$", re.IGNORECASE)
 _ERROR_CODE: Final = re.compile(r"Code: (\d+)\.")
 _VERSION: Final = re.compile(r"\s*\(version [^()]*(?:\([^()]*\))?\)\s*$")

@@ -162,6 +162,9 @@ class FakeSender:
             await self.before()
         if self.faults:
             raise self.faults.popleft()
+        for record in records:
+            # aiokafka's own check.
+            assert not (record.value is None and record.key is None), "Need at least one: key or value"
         await asyncio.sleep(0)
         self.sent.extend(records)
         if self.after:

@@ -308,20 +308,16 @@ async def test_an_outage_while_a_flush_fails_ends_it_once(world: World) -> None:
     assert worker.acked == [0, 1, 2, 3]
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="a profile that no longer fits into a record cannot be written as failed either: the user's lane parks "
-    "the same record again and again, without end, and the partition is never committed again",
-)
-async def test_a_profile_that_has_outgrown_its_record_does_not_stop_its_partition(world: World) -> None:
-    world.publish(*world.flush(0))
-    world.table.faults.extend([RecordFailed("record_too_large", "9 MB")] * 1000)
+async def test_a_profile_that_has_outgrown_its_record_stays_as_it_is_and_the_flush_fails(world: World) -> None:
+    world.publish(*world.flush(0), *world.flush(1), *world.flush(2))
     worker = Worker(world)
-    for stored in world.log:
-        await worker.agent.lanes.submit(worker.source.event(stored.offset, key=KEY, value=stored.value))
-    await settled(60)
-    assert len(world.sender.on("dead-letters")) == 1
-    assert worker.acked == [0, 1]
+    world.table.faults.extend([RecordFailed("record_too_large", "9 MB")] * 2)
+    await worker.read()
+    assert [event.outcome for event in world.events()] == ["failed", "applied", "applied"]
+    assert world.events()[0].errors == {"merge": "record_too_large: 9 MB"}
+    assert [record.value for record in world.sender.on("dead-letters")] == [world.log[0].value]
+    assert [delta.version for delta in world.deltas()] == [1, 2]
+    assert worker.acked == [0, 1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize("value", [b"rubbish", b"{}"])

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from schemas.dead_letters import DeadLetterReason
-from streams.dead_letters import DeadLetters
+from streams.dead_letters import NULL_HEADER, OMITTED_HEADER, DeadLetters
 from streams.errors import DependencyDown, RecordFailed
 from tests.support.fakes import FakeSender, FakeSource
 
@@ -46,12 +46,36 @@ async def test_a_record_is_parked_untouched_with_the_reason(dead_letters: DeadLe
     )
 
 
-@pytest.mark.parametrize("value", [None, b""])
+@pytest.mark.parametrize(("key", "value"), [(None, b""), (None, b"x"), (b"", None), (b"k", None), (b"", b"")])
 async def test_a_record_without_value_or_key_is_parked_like_any_other(
-    dead_letters: DeadLetters, sender: FakeSender, value: bytes | None
+    dead_letters: DeadLetters, sender: FakeSender, key: bytes | None, value: bytes | None
 ) -> None:
-    await dead_letters.park(FakeSource().event(0, key=None, value=value), "merge", FAILURE)
-    assert (sender.sent[0].key, sender.sent[0].value) == (None, value)
+    await dead_letters.park(FakeSource().event(0, key=key, value=value), "merge", FAILURE)
+    assert (sender.sent[0].key, sender.sent[0].value) == (key, value)
+
+
+async def test_a_record_with_neither_key_nor_value_is_parked_as_an_empty_one_that_says_so(
+    dead_letters: DeadLetters, sender: FakeSender
+) -> None:
+    await dead_letters.park(FakeSource().event(0, key=None, value=None), "window", FAILURE)
+    (parked,) = sender.sent
+    assert (parked.key, parked.value) == (None, b"")
+    assert parked.headers[-1] == (NULL_HEADER, b"key and value")
+    assert DeadLetterReason.from_headers(parked.headers).reason == "invalid_record"
+
+
+async def test_a_record_that_is_too_large_to_be_parked_leaves_a_letter_that_says_where_it_lies(
+    dead_letters: DeadLetters, sender: FakeSender
+) -> None:
+    sender.faults.append(RecordFailed("record_too_large", "9 MB"))
+    event = FakeSource().event(17, key=b"k", value=b"x" * 900, partition=3, topic="chat", headers=[("own", b"1")])
+    await dead_letters.park(event, "window", FAILURE)
+    (letter,) = sender.sent
+    assert (letter.topic, letter.partition, letter.key, letter.value) == ("dead", 3, None, b"")
+    assert letter.headers[-1] == (OMITTED_HEADER, b"900")
+    assert "own" not in dict(letter.headers)
+    reason = DeadLetterReason.from_headers(letter.headers)
+    assert (reason.topic, reason.partition, reason.offset, reason.reason) == ("chat", 3, 17, "invalid_record")
 
 
 @pytest.mark.parametrize("as_mapping", [False, True])

@@ -408,11 +408,6 @@ async def test_a_stage_takes_nothing_before_it_is_resumed() -> None:
     await eventually(lambda: handled == [0])
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="a CancelledError that comes out of a handler, and not from `abandon`, ends the lane's task: "
-    "the record, its lane and the partition's acknowledgements stay where they are until the next rebalance",
-)
 async def test_a_handler_whose_own_work_was_cancelled_elsewhere_is_tried_again() -> None:
     stage = Stage(attempts=2)
     stage.failures[0] = [asyncio.CancelledError()]
