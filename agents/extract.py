@@ -14,7 +14,7 @@ from streams.errors import RecordFailed
 from streams.runtime import Runtime
 from streams.tables import RecordTable
 
-MAX_VALUE_CHARACTERS: Final = 8_000
+MAX_VALUE_CHARACTERS: Final = 4_000
 """Longest value of one candidate: a profile is made of short statements, not of documents."""
 
 

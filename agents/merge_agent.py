@@ -7,10 +7,12 @@ again after it was applied changes nothing; if it was the last one, what it had 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
+from agents.flush_record import MergePolicy
 from agents.join import Join, Parts
-from agents.merge import MergePolicy, fail_flush, merge_flush
+from agents.merge import fail_flush, merge_flush
 from agents.processor import Processor
 from agents.stage_agent import calls_of, decode_record, is_applied
 from schemas.codec import encode
@@ -23,6 +25,8 @@ from streams.ledger import Entry
 from streams.runtime import Runtime
 from streams.sender import Outgoing
 from streams.tables import RecordTable
+
+logger = logging.getLogger(__name__)
 
 
 class MergeAgent:
@@ -106,7 +110,7 @@ class MergeAgent:
         failure: RecordFailed,
         attempts: int,
     ) -> None:
-        """End a flush as failed; what was to be merged is parked, from where it can be sent again."""
+        """End a flush as failed; what was to be merged is parked."""
         if parts is None:
             self.lanes.hold(entry)
             return
@@ -123,11 +127,12 @@ class MergeAgent:
             now=self._now(),
         )
         try:
-            await self._commit(entry, key, flush, failed)
+            await self._profiles.write(key, failed, flush.partition)
         except RecordFailed:
-            # The profile itself no longer fits into a record. It stays as it was stored last, and the flush ends.
-            await self._send(key, failed)
-            self._finish(entry, flush)
+            # Not even the unchanged profile fits into a record with this event: it stays as it was stored last.
+            logger.error("the profile of %s:%s cannot be stored", flush.tenant_id, flush.user_id)
+        await self._send(key, failed)
+        self._finish(entry, flush)
 
     async def _commit(self, entry: Entry, key: bytes, flush: FlushRef, state: ProfileState) -> None:
         await self._profiles.write(key, state, flush.partition)

@@ -115,7 +115,7 @@ class Processor(Protocol):
     """The judgement behind each stage of lane ``memo``.
 
     Every method may raise `StageUnavailable` (worth trying again), `StageFailed` (not) or
-    `streams.errors.DependencyDown` (the settings are wrong: every record waits until they are mended), and nothing else.
+    `streams.errors.DependencyDown` (the settings are wrong: every record waits until they are mended), nothing else.
 
     Attributes:
         name: who decides, as deltas and events carry it: ``rules``, or the model's name.

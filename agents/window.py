@@ -26,11 +26,12 @@ from typing import Final, Protocol
 from schemas.codec import InvalidRecord, encode
 from schemas.flushes import BatchMessage, FlushBatch, FlushRef, Lane
 from schemas.ids import flush_id, message_id
-from schemas.messages import ChatMessage, decode_message, split_user_key
+from schemas.messages import LATEST, ChatMessage, decode_message, split_user_key
 from schemas.windows import EmittedBatch, WindowState
 from streams.backoff import Backoff
 from streams.dead_letters import DeadLetters
-from streams.errors import DependencyDown, RecordFailed
+from streams.errors import RecordFailed
+from streams.insist import insist
 from streams.intake import Intake
 from streams.ledger import Entry, Ledger
 from streams.partitioning import partition_for
@@ -46,8 +47,6 @@ MOVED_HEADER: Final = "profilestream-moved-from"
 
 _LANE: Final[Lane] = "memo"
 _MAX_UNSENT: Final = 1_000
-_LAST_SECOND: Final = 253_402_300_799.0
-"""The end of the year 9999."""
 
 
 @dataclass(slots=True, eq=False)
@@ -190,7 +189,7 @@ class WindowAgent:
     def _hold(self, entry: Entry, message: ChatMessage) -> Held:
         place = entry.event.message
         batch_message = BatchMessage(
-            message_id=message.message_id or message_id(self._log_id, place.partition, place.offset),
+            message_id=message.message_id or self._message_id(entry),
             offset=place.offset,
             role=message.role or "user",
             content=message.content,
@@ -199,6 +198,15 @@ class WindowAgent:
             speaker=message.speaker,
         )
         return Held(entry, batch_message, count_tokens(message.content))
+
+    def _message_id(self, entry: Entry) -> str:
+        """Return the id of a message that came without one: where it was written first."""
+        place = entry.event.message
+        moved_from = dict(header_items(place.headers)).get(MOVED_HEADER, b"").decode(errors="replace")
+        partition, _, offset = moved_from.partition(":")
+        if partition.isdecimal() and offset.isdecimal():
+            return message_id(self._log_id, int(partition), int(offset))
+        return message_id(self._log_id, place.partition, place.offset)
 
     def _emitted(self, key: bytes, partition: int) -> EmittedBatch | None:
         pending = self._unsent.get(key)
@@ -327,21 +335,7 @@ class WindowAgent:
         self.ledger.close(entry)
 
     async def _insist(self, send: Callable[[], Awaitable[None]]) -> None:
-        tries = 0
-        while True:
-            tries += 1
-            try:
-                await send()
-            except RecordFailed:
-                raise
-            except Exception as error:
-                if not isinstance(error, DependencyDown):
-                    logger.error("window: unexpected error", exc_info=error)
-                delay = self._backoff.delay(tries, error.retry_after if isinstance(error, DependencyDown) else None)
-                logger.warning("window: %s; trying again in %.1f s", error, delay)
-                await asyncio.sleep(delay)
-            else:
-                return
+        await insist("window", send, self._backoff)
 
     def begin_drain(self) -> None:
         """Take nothing new, send what is closed; open windows are forgotten: their messages will be read again."""
@@ -373,7 +367,7 @@ class WindowAgent:
 
 def _moment(timestamp: float) -> datetime:
     """Return a Kafka timestamp as a time; one that no calendar has, as some clients send, is moved into range."""
-    return datetime.fromtimestamp(min(max(timestamp, 0.0), _LAST_SECOND), UTC)
+    return datetime.fromtimestamp(min(max(timestamp, 0.0), LATEST.timestamp()), UTC)
 
 
 def _entries(items: list[Held]) -> list[Entry]:

@@ -1,9 +1,9 @@
-"""Publishes files of conversations to a worker and checks that everything adds up: ``python -m benchmarks.accounts FILE...``
+"""Publishes files of conversations to a worker and checks that everything adds up.
 
-Embedded services, ``profilestream publish`` and ``profilestream worker`` as processes of their own. Prints messages,
-flushes, events, deltas, dead letters and what was dropped by reason, and ends with 1 unless every message is in exactly one
-flush, every flush in exactly one event, the archive and the vectors hold what the topics say, and nothing is in the dead
-letters.
+``python -m benchmarks.accounts FILE...`` runs the embedded services, ``profilestream publish`` and ``profilestream
+worker`` as processes of their own. It prints messages, flushes, events, deltas, dead letters and what was dropped by
+reason, and ends with 1 unless every message is in exactly one flush, every flush in exactly one event, the archive and
+the vectors hold what the topics say, and nothing is in the dead letters.
 """
 
 from __future__ import annotations

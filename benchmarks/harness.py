@@ -196,11 +196,12 @@ def discrepancies(written: Written) -> list[str]:
     flushes = {batch.ref.flush_id: batch for batch in written.flushes}
     events = {event.event_id: event for event in written.events}
     deltas = {delta.delta_id: delta for delta in written.deltas}
-    problems += [
-        f"flush {f.ref.flush_id} was sent with two contents" for f in written.flushes if flushes[f.ref.flush_id] != f
+    differing = [
+        *(f"flush {batch.ref.flush_id}" for batch in written.flushes if flushes[batch.ref.flush_id] != batch),
+        *(f"event {event.event_id}" for event in written.events if events[event.event_id] != event),
+        *(f"delta {delta.delta_id}" for delta in written.deltas if deltas[delta.delta_id] != delta),
     ]
-    problems += [f"event {e.event_id} was sent with two contents" for e in written.events if events[e.event_id] != e]
-    problems += [f"delta {d.delta_id} was sent with two contents" for d in written.deltas if deltas[d.delta_id] != d]
+    problems += [f"{what} was sent with two contents" for what in differing]
     homes: dict[tuple[int, int], list[str]] = {}
     for batch in flushes.values():
         for message in batch.messages:

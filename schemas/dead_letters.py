@@ -60,7 +60,7 @@ class DeadLetterReason(msgspec.Struct, frozen=True, kw_only=True):
             ValueError: when one of them is malformed.
         """
         found = {
-            name.removeprefix(HEADER_PREFIX).replace("-", "_"): value.decode()
+            name.removeprefix(HEADER_PREFIX).replace("-", "_"): (value or b"").decode()
             for name, value in headers
             if name.startswith(HEADER_PREFIX)
         }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Final, Literal, get_args
 
 import msgspec
@@ -15,6 +15,10 @@ MessageType = Literal["message", "flush"]
 DEFAULT_TENANT: Final = "default"
 MAX_MESSAGE_BYTES: Final = 1_000_000
 """Largest record accepted, in bytes of JSON: Kafka's usual limit, with room for its headers."""
+
+EARLIEST: Final = datetime(1900, 1, 1, tzinfo=UTC)
+LATEST: Final = datetime(2299, 12, 31, tzinfo=UTC)
+"""Bounds of the times that messages may have: those of ClickHouse's widest type for a moment."""
 
 ROLES: Final[tuple[str, ...]] = get_args(Role)
 
@@ -86,6 +90,8 @@ def decode_message(data: bytes | None) -> ChatMessage:
     if data is not None and len(data) > MAX_MESSAGE_BYTES:
         raise InvalidRecord(f"{len(data)} bytes are more than the {MAX_MESSAGE_BYTES} that a message may have")
     message = decode(data, ChatMessage)
+    if message.occurred_at is not None and not EARLIEST <= message.occurred_at <= LATEST:
+        raise InvalidRecord(f"`occurred_at` is not between {EARLIEST.year} and {LATEST.year}")
     if message.type == "message":
         if message.role is None:
             raise InvalidRecord(f"`role` is missing: one of {', '.join(ROLES)}")

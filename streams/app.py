@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 from agents import archive, extract, index, summary, tag
-from agents.merge import MergePolicy
+from agents.flush_record import MergePolicy
 from agents.merge_agent import MergeAgent
 from agents.processor import Processor
 from agents.slots import slot_definitions
@@ -31,6 +31,7 @@ from streams.outstanding import Outstanding
 from streams.runtime import Runtime
 from streams.settings import Settings
 from streams.tables import RecordTable, durable_table
+from streams.tokens import count_tokens
 from streams.topics import ensure_topics
 from streams.windows import WindowPolicy
 
@@ -154,6 +155,7 @@ class Worker:
             TopicsError: when its topics are not as they must be.
         """
         partitions = await ensure_topics(settings.kafka)
+        await asyncio.to_thread(count_tokens, "")  # loads the ranks, which takes a while
         log_id = settings.kafka.log_id or await cluster_id(settings.kafka)
         return cls(settings, config, processor, store, vectors, log_id=log_id, partitions=partitions, track=track)
 

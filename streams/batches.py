@@ -7,16 +7,14 @@ down delays its own sink and loses nothing, and since the stream is not read mea
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Sequence
 
 from streams.backoff import Backoff
-from streams.errors import DependencyDown
+from streams.errors import DependencyDown, RecordFailed
+from streams.insist import insist
 from streams.intake import Intake
 from streams.ledger import Entry, Ledger
 from streams.records import Event, EventStream, Source
-
-logger = logging.getLogger(__name__)
 
 WriteBatch = Callable[[Sequence[Entry]], Awaitable[None]]
 """Writes a batch, as a whole or not at all as far as its caller can see: it must be safe to repeat.
@@ -33,7 +31,7 @@ class BatchLane:
         source: the application that the records come from.
         write: writes a batch.
         max_records: records of one batch at the most; twice as many may be waiting before reading stops.
-        max_seconds: how long the first record of a batch waits for others.
+        max_seconds: how long a batch that is not full waits for more, once the one before it is written.
         backoff: waits between tries of a batch.
     """
 
@@ -106,24 +104,15 @@ class BatchLane:
                 pass
 
     async def _write_until_taken(self, batch: Sequence[Entry]) -> None:
-        tries = 0
-        while True:
-            tries += 1
+        async def write() -> None:
             try:
                 await self._write(batch)
-            except Exception as error:
-                retry_after = error.retry_after if isinstance(error, DependencyDown) else None
-                if not isinstance(error, DependencyDown):
-                    logger.error("%s: unexpected error", self.name, exc_info=error)
-                delay = self._backoff.delay(tries, retry_after)
-                logger.warning(
-                    "%s: %s; sending the same %d records again in %.1f s", self.name, error, len(batch), delay
-                )
-                await asyncio.sleep(delay)
-            else:
-                if tries > 1:
-                    logger.info("%s: writing again after %d tries", self.name, tries)
-                return
+            except DependencyDown as error:
+                raise DependencyDown(f"{error} ({len(batch)} records wait)", error.retry_after) from error
+            except RecordFailed as error:
+                raise DependencyDown(f"{error} ({len(batch)} records wait)") from error
+
+        await insist(self.name, write, self._backoff)
 
     def begin_drain(self) -> None:
         """Take nothing new and write what was taken, without waiting for full batches."""

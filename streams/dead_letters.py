@@ -48,13 +48,15 @@ class DeadLetters:
             attempts=attempts,
             failed_at=self._now(),
         )
-        own = [(name, value) for name, value in header_items(message.headers) if not name.startswith(HEADER_PREFIX)]
+        reasons = why.headers()
+        replaced = {name for name, _ in reasons}
+        own = [(name, value) for name, value in header_items(message.headers) if name not in replaced]
         letter = Outgoing(
             topic=self._topic,
             key=message.key,
             value=message.value,
             partition=message.partition,
-            headers=[*own, *why.headers()],
+            headers=[*own, *reasons],
             timestamp=message.timestamp,
         )
         if message.key is None and message.value is None:
@@ -65,7 +67,7 @@ class DeadLetters:
         except RecordFailed:
             # Larger than anything this program may send: the letter says where the record still lies.
             omitted = (OMITTED_HEADER, str(len(message.value or b"")).encode())
-            await self._sender.send(replace(letter, key=None, value=b"", headers=[*why.headers(), omitted]))
+            await self._sender.send(replace(letter, key=None, value=b"", headers=[*reasons, omitted]))
         logger.warning(
             "%s: parked %s[%d]@%d in the dead letters: %s",
             stage,

@@ -24,6 +24,7 @@ from typing import Final
 
 from streams.backoff import Backoff
 from streams.errors import DependencyDown, RecordDelayed, RecordFailed
+from streams.insist import being_cancelled, insist
 from streams.intake import Intake
 from streams.ledger import Entry, Ledger
 from streams.records import Event, EventStream, Source
@@ -145,7 +146,7 @@ class KeyedLanes:
                 failure: RecordFailed | DependencyDown = error
                 delay = self._backoff.delay(outages, error.retry_after)
             except (Exception, asyncio.CancelledError) as error:
-                if isinstance(error, asyncio.CancelledError) and _being_cancelled():
+                if being_cancelled(error):
                     raise
                 attempts += 1
                 failure = self._classify(entry, error)
@@ -166,19 +167,14 @@ class KeyedLanes:
 
     async def _park(self, entry: Entry, failure: RecordFailed, attempts: int) -> None:
         entry.held = False
-        tries = 0
-        while True:
-            tries += 1
+
+        async def give_up() -> None:
             try:
                 await self._give_up(entry, failure, attempts)
-            except Exception as error:
-                if not isinstance(error, DependencyDown):
-                    logger.exception("%s: unexpected error while parking %s", self.name, _place(entry))
-                delay = self._backoff.delay(tries, getattr(error, "retry_after", None))
-                logger.warning("%s: %s; trying to park it again in %.1f s", self.name, error, delay)
-                await asyncio.sleep(delay)
-            else:
-                return
+            except RecordFailed as error:
+                raise DependencyDown(f"{_place(entry)} cannot be given up: {error}") from error
+
+        await insist(self.name, give_up, self._backoff)
 
     def begin_drain(self) -> None:
         """Take nothing new and finish what is queued; held records are forgotten once nothing runs."""
@@ -204,12 +200,6 @@ class KeyedLanes:
     def resume(self) -> None:
         """Take records again."""
         self._intake.resume()
-
-
-def _being_cancelled() -> bool:
-    """Whether this very task is to end, and not only something that its handler waited for."""
-    task = asyncio.current_task()
-    return task is None or task.cancelling() > 0
 
 
 def _place(entry: Entry) -> str:

@@ -71,5 +71,5 @@ class Ledger:
         return sum(map(len, self._open.values()))
 
     def oldest(self) -> dict[TopicPartition, int]:
-        """Return, for each partition with open records, the offset of the oldest: nothing from there on is committed."""
+        """Return, for each partition with open records, the offset of the oldest: it bounds what can be committed."""
         return {partition: entries[0].event.message.offset for partition, entries in self._open.items()}

@@ -9,13 +9,34 @@ _FORMAT: Final = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 _QUIET: Final = {"aiokafka": logging.ERROR, "faust": logging.WARNING, "mode": logging.WARNING}
 """Libraries that log what they retry by themselves."""
 
+_CHATTY: Final = (
+    "httpx",
+    "httpx2",
+    "httpcore",
+    "httpcore2",
+    "openai",
+    "qdrant_client",
+    "clickhouse_connect",
+    "urllib3",
+)
+"""Clients that log every request."""
+
 
 def configure_logs(level: int = logging.INFO) -> None:
     """Set up logging for this process."""
     logging.basicConfig(level=level, format=_FORMAT, force=True)
     for name, least in _QUIET.items():
         logging.getLogger(name).setLevel(max(level, least))
-    for name in ("httpx", "httpx2", "httpcore", "httpcore2", "openai", "qdrant_client", "clickhouse_connect", "urllib3"):
+    for name in (
+        "httpx",
+        "httpx2",
+        "httpcore",
+        "httpcore2",
+        "openai",
+        "qdrant_client",
+        "clickhouse_connect",
+        "urllib3",
+    ):
         logging.getLogger(name).setLevel(max(level, logging.WARNING))
     # Faust's services log their own start and stop under the name of the module that defines them.
     for name in ("streams.faust_app", "streams.tables"):

@@ -39,6 +39,7 @@ class Publisher:
 
     Attributes:
         sent: lines that the broker has acknowledged.
+        messages: lines sent that are messages and no control events.
         refused: lines refused.
         flushed: users whose windows were closed by `flush_windows`.
     """
@@ -58,6 +59,7 @@ class Publisher:
         self._open: deque[tuple[asyncio.Future[object], str, int]] = deque()
         self._keys: set[bytes] = set()
         self.sent = 0
+        self.messages = 0
         self.refused = 0
         self.flushed = 0
 
@@ -118,6 +120,7 @@ class Publisher:
             return
         await self._send(source, line.number, key, data)
         self._keys.add(key)
+        self.messages += message.type == "message"
 
     async def _send(self, source: str, number: int, key: bytes, data: bytes) -> None:
         try:

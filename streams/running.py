@@ -74,7 +74,11 @@ async def open_worker(settings: Settings, *, embedded: bool) -> AsyncIterator[Wo
             tracked so that `Worker.drain` can bring it into the stores.
 
     Raises:
-        KafkaUnavailable, SinkUnavailable, SinkRejected, TopicsError, PipelineFileError: when something that the settings name cannot be used.
+        KafkaUnavailable: when the broker does not answer.
+        TopicsError: when its topics are not as they must be.
+        SinkUnavailable: when a store does not answer.
+        SinkRejected: when it refuses this client.
+        PipelineFileError: when the pipeline file is wrong.
     """
     config = load_pipeline(settings.pipeline_file)
     async with (

@@ -168,7 +168,7 @@ async def _create(
 async def _wait_until_ready(client: AIOKafkaAdminClient, names: Topics, count: int) -> None:
     try:
         async with asyncio.timeout(_CREATION_LIMIT):
-            while set(await partition_counts(client, names)) != set(names.all()):  # noqa: ASYNC110 - nothing tells
+            while set(await partition_counts(client, names)) != set(names.all()):
                 await asyncio.sleep(0.1)
     except TimeoutError:
         raise TopicsError(f"the topics are still not ready {_CREATION_LIMIT:.0f} s after they were created") from None

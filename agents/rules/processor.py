@@ -44,8 +44,8 @@ class RuleProcessor:
     async def extract(self, memo: Memo, known: Sequence[SlotName]) -> Extraction:
         """Return what the bullets say.
 
-        A slot that holds several values gets one candidate with all of them, and one with all that is taken back. A slot
-        that holds one value gets each in the order they were said, so that the profile shows how it changed.
+        A slot that holds several values gets one candidate with all of them, and one with all that is taken back. A
+        slot that holds one value gets each in the order they were said, so that the profile shows how it changed.
         """
         return await _computed(sum(len(bullet.text) for bullet in memo.bullets), self._extract, memo.bullets)
 

@@ -34,7 +34,8 @@ def demo(chat: Path | None, options: Options) -> None:
     """Show everything at work on the sample conversations, or on CHAT, a file of JSON lines of your own.
 
     Runs on embedded services in a temporary folder, which is removed at the end. Where OPENAI_API_KEY and
-    OPENAI_MODEL are set (and OPENAI_BASE_URL for another server), that model reads the conversation; otherwise rules do.
+    OPENAI_MODEL are set (and OPENAI_BASE_URL for another server), that model reads the conversation; otherwise rules
+    do.
 
     \b
     Examples:
@@ -123,10 +124,10 @@ async def _publish(console: Console, chat: Path | None, settings: Settings, watc
         for file in files:
             with file.open("rb", buffering=0) as stream:
                 await publisher.publish(str(file), read_chunks(stream), lambda _size: None)
-        if not publisher.sent:
+        if not publisher.messages:
             raise CommandFailed(f"{chat} holds no message that can be processed; see `profilestream publish --help`")
-        watcher.expect(publisher.sent)
-        console.print(f"{publisher.sent} messages of {publisher.users} users.")
+        watcher.expect(publisher.messages)
+        console.print(f"{publisher.messages} messages of {publisher.users} users.")
         await publisher.flush_windows()
 
 

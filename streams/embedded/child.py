@@ -56,7 +56,7 @@ class Child:
     """One service process.
 
     It runs in a session of its own, so that Ctrl-C in a terminal reaches only the program that started it, which can
-    then stop its services in order. Must be started from the main thread: the child ends with the thread that starts it.
+    then stop its services in order. It must be started from the main thread: it ends with the thread that starts it.
 
     Args:
         name: for messages and the log file.

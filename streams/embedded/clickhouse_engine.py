@@ -24,6 +24,8 @@ from typing import Any, Final
 
 import chdb
 
+from streams.embedded.serving import PathUnusable
+
 DEFAULT_FORMAT: Final = "TabSeparated"
 
 _NAME: Final = rb"(?:\w+|`(?:[^`\\]|\\.)+`|\"(?:[^\"\\]|\\.)+\"|\{\w+:\s*Identifier\})"
@@ -65,10 +67,6 @@ class EngineError(Exception):
         name = names[-1] if names else "UNKNOWN_EXCEPTION"
         message = text[found.end() :].removeprefix(" DB::Exception:").strip()
         return cls(int(found[1]), name, message.removesuffix(f"({name})").rstrip())
-
-
-class PathUnusable(Exception):
-    """The data directory cannot be opened; the message is one sentence."""
 
 
 @dataclass(frozen=True, kw_only=True)

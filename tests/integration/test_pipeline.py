@@ -151,7 +151,7 @@ async def test_archive_catches_up_after_clickhouse_was_away(services: EmbeddedSe
         assert len(written.deltas) == 2
 
         async def complained() -> bool:
-            return "sending the same" in worker.log()
+            return "records wait" in worker.log()
 
         await eventually(complained)
         await services.restart_clickhouse()

@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.merge import MAX_SLOT_CHARACTERS, MergePolicy, fail_flush, merge_flush
+from agents.changes import MAX_SLOT_CHARACTERS
+from agents.flush_record import MergePolicy
+from agents.merge import fail_flush, merge_flush
 from agents.processor import Decision, MergeAnswer, Proposal, StageFailed
 from schemas.deltas import ProfileDelta
 from schemas.ids import delta_id, event_id
@@ -384,7 +386,7 @@ async def test_the_event_carries_everything_about_the_flush() -> None:
                 lambda: tagged(status="failed", error="s: t"),
             ),
             "failed",
-            {"extract": "s: t", "tag": "s: t"},
+            {"summary": "s: t"},
         ),
     ],
 )

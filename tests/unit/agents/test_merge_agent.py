@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.merge import MergePolicy
+from agents.flush_record import MergePolicy
 from agents.merge_agent import MergeAgent
 from agents.processor import Decision, MergeAnswer, Proposal, StageFailed, StageUnavailable
 from schemas.codec import encode

@@ -384,7 +384,7 @@ async def test_it_tells_how_far_it_has_read_each_partition() -> None:
 
 
 @pytest.mark.parametrize(
-    ("timestamp", "year"), [(1.7e12, 9999), (1e300, 9999), (float("inf"), 9999), (-0.001, 1970), (-1e12, 1970)]
+    ("timestamp", "year"), [(1.7e12, 2299), (1e300, 2299), (float("inf"), 2299), (-0.001, 1970), (-1e12, 1970)]
 )
 async def test_a_timestamp_that_no_calendar_has_is_moved_into_range(timestamp: float, year: int) -> None:
     world = World()
@@ -421,3 +421,15 @@ async def test_an_unexpected_error_while_a_batch_is_sent_is_tried_again(
     assert world.offsets() == [[0]]
     assert worker.acked == [0]
     assert "window: unexpected error" in caplog.text
+
+
+async def test_a_moved_message_without_an_id_gets_one_from_where_it_was_written_first() -> None:
+    world = World()
+    worker = world.start()
+    world.publish(message("ada"), headers=[(MOVED_HEADER, b"3:17")])
+    world.publish(message("ada"), headers=[(MOVED_HEADER, b"nonsense")])
+    await worker.read()
+    assert [held.message.message_id for held in worker.agent.windows.close(ADA, "flush")[0].items] == [
+        "log:3:17",
+        "log:0:1",
+    ]
