@@ -122,10 +122,7 @@ async def _merge_round(
             outcomes.append(proposal)
     decisions = await _ask(proposals, changes, memo, processor)
     for outcome in outcomes:
-        if isinstance(outcome, Proposal):
-            change = _decide(outcome, decisions.get(outcome.number), changes)
-        else:
-            change = outcome
+        change = outcome if isinstance(outcome, Change) else _decide(outcome, decisions.get(outcome.number), changes)
         if change is not None:
             changes.make(change)
 

@@ -133,7 +133,7 @@ class WindowAgent:
         self._now = now
         self._monotonic = monotonic
         self._on_emit = on_emit
-        self._intake = Intake(source, _MAX_UNSENT)
+        self._intake = Intake(source, self.ledger, _MAX_UNSENT)
         self._rebuilds: dict[bytes, Rebuild] = {}
         self._unsent: dict[bytes, deque[Emission]] = {}
         self._tasks: dict[bytes, asyncio.Task[None]] = {}

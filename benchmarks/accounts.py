@@ -87,7 +87,7 @@ def _report(
     dropped = Counter(f"{drop.stage}: {drop.reason}" for event in events for drop in event.dropped)
     ops = Counter(delta.op for delta in {delta.delta_id: delta for delta in written.deltas}.values())
     print(f"files         {', '.join(file.name for file in files)}")
-    print(f"messages      {written.messages} (published {sent['sent']} with control events, refused {sent['refused']})")
+    print(f"messages      {written.messages} (sent {sent['sent']}, refused {sent['refused']})")
     print(f"flushes       {len({batch.ref.flush_id for batch in written.flushes})}")
     print(f"events        {len(events)} {dict(Counter(event.outcome for event in events))}")
     print(f"deltas        {sum(ops.values())} {dict(ops)}")

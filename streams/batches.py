@@ -55,7 +55,7 @@ class BatchLane:
         self._writing: Sequence[Entry] = ()
         self._task: asyncio.Task[None] | None = None
         self._full = asyncio.Event()
-        self._intake = Intake(source, 2 * max_records)
+        self._intake = Intake(source, self.ledger, 2 * max_records)
 
     @property
     def running(self) -> int:

@@ -7,6 +7,7 @@ limits under which a stream that is not read pauses its partition instead of blo
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from typing import Any, Final
 
@@ -107,6 +108,7 @@ class AppSource:
 
     def __init__(self, app: PipelineApp) -> None:
         self._app = app
+        self._crashing: asyncio.Future[None] | None = None
 
     def is_current(self, event: Event) -> bool:
         """Whether the event belongs to the present assignment and records are flowing."""
@@ -117,3 +119,7 @@ class AppSource:
     def forget(self, event: Event) -> None:
         """Stop waiting for the event."""
         self._app.consumer.unacked.discard(event.message)
+
+    def crash(self, reason: Exception) -> None:
+        """End the application."""
+        self._crashing = asyncio.ensure_future(self._app.crash(reason))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 
+from streams.ledger import Ledger, OutOfOrder
 from streams.records import Event, Source
 
 
@@ -16,11 +17,13 @@ class Intake:
 
     Args:
         source: the application that the records come from.
+        ledger: knows what has been taken.
         capacity: open records from which on nothing more is taken.
     """
 
-    def __init__(self, source: Source, capacity: int) -> None:
+    def __init__(self, source: Source, ledger: Ledger, capacity: int) -> None:
         self._source = source
+        self._ledger = ledger
         self._capacity = capacity
         self._gate = asyncio.Event()
         self._room = asyncio.Event()
@@ -35,16 +38,23 @@ class Intake:
         """Wait until the record may be taken.
 
         Returns False, having forgotten the record, when its assignment ended in the meantime: the partition's
-        next owner reads it again.
+        next owner reads it again. Likewise when the same record was delivered and taken before.
         """
         while True:
             await self._gate.wait()
             await self._room.wait()
-            if not self._source.is_current(event):
+            if not self._source.is_current(event) or self._is_repeat(event):
                 self._source.forget(event)
                 return False
             if self._gate.is_set() and self._room.is_set():
                 return True
+
+    def _is_repeat(self, event: Event) -> bool:
+        try:
+            return self._ledger.has_taken(event)
+        except OutOfOrder as error:
+            self._source.crash(error)
+            return True
 
     def load(self, records: int) -> None:
         """Say how many records are open now."""

@@ -79,7 +79,7 @@ class KeyedLanes:
         self._queues: dict[bytes | None, deque[Entry]] = {}
         self._tasks: dict[bytes | None, asyncio.Task[None]] = {}
         self._active = 0
-        self._intake = Intake(source, max_open)
+        self._intake = Intake(source, self.ledger, max_open)
 
     @property
     def running(self) -> int:

@@ -28,19 +28,45 @@ class Entry:
     held: bool = False
 
 
+class OutOfOrder(Exception):
+    """A record was delivered after later ones of its partition."""
+
+
 class Ledger:
     """Open records of every partition, in the order they were read. Not thread-safe: one event loop."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
         self._open: dict[TopicPartition, deque[Entry]] = {}
+        self._taken: dict[TopicPartition, tuple[int, int]] = {}
         self.epoch = 0
 
+    def has_taken(self, event: Event) -> bool:
+        """Whether this very record was taken before, in this epoch.
+
+        When partitions are assigned, Faust may deliver records, go back to the committed offset and deliver them again.
+
+        Raises:
+            OutOfOrder: when the record lies before everything that was taken. It cannot be entered in order any more,
+                and nothing may be acknowledged past it: the process must start afresh.
+        """
+        message = event.message
+        taken = self._taken.get(TopicPartition(message.topic, message.partition))
+        if taken is None or message.offset > taken[1]:
+            return False
+        if message.offset < taken[0]:
+            raise OutOfOrder(
+                f"{message.topic}[{message.partition}]@{message.offset} was delivered after offset {taken[1]}"
+            )
+        return True
+
     def open(self, event: Event) -> Entry:
-        """Enter a record that was just taken; records of a partition must come in offset order."""
+        """Enter a record that is taken now; those of a partition must come in offset order, each once."""
         entry = Entry(event, self.epoch)
         message = event.message
-        self._open.setdefault(TopicPartition(message.topic, message.partition), deque()).append(entry)
+        place = TopicPartition(message.topic, message.partition)
+        self._taken[place] = (self._taken.get(place, (message.offset, 0))[0], message.offset)
+        self._open.setdefault(place, deque()).append(entry)
         return entry
 
     def close(self, entry: Entry) -> None:
@@ -66,6 +92,7 @@ class Ledger:
             for entry in entries:
                 self._source.forget(entry.event)
         self._open.clear()
+        self._taken.clear()
 
     def __len__(self) -> int:
         return sum(map(len, self._open.values()))

@@ -59,6 +59,10 @@ class Source(Protocol):
         """Stop waiting for the event: it is not acknowledged, and whoever owns its partition next reads it again."""
         ...
 
+    def crash(self, reason: Exception) -> None:
+        """End the application, because going on could lose a record; what is not acknowledged is read again."""
+        ...
+
 
 def header_items(headers: Any) -> list[tuple[str, bytes]]:
     """Return Kafka headers as a list, whether Faust hands them over as a list, a mapping or None."""

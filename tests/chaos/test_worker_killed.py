@@ -71,3 +71,26 @@ async def test_killed_worker_ends_where_an_undisturbed_one_does(tmp_path: Path) 
         user: values(profile) for user, profile in profiles(undisturbed).items()
     }
     assert len(profiles(killed)) == USERS
+
+
+async def test_worker_that_is_stopped_in_order_repeats_nothing(tmp_path: Path) -> None:
+    chat = write_chat(tmp_path / "chat.jsonl", conversation())
+    small: Overrides = {"window": {"messages": 4}, "kafka": {"commit_interval": 60.0}}
+    async with EmbeddedServices(tmp_path / "services") as services:
+        env = environment(services.settings, FAST, small)
+        settings = settings_of(services.settings, FAST)
+        worker = WorkerProcess(env, tmp_path / "worker.log")
+        await worker.start()
+        await command("publish", str(chat), env=env)
+        full = USERS * (13 // 4)
+        await read_topics(settings.kafka, lambda written: len(written.events) >= full, 60)
+        assert await worker.stop() == 0
+        await worker.start()
+        flush = write_chat(tmp_path / "end.jsonl", ({"user_id": f"user{n}", "type": "flush"} for n in range(USERS)))
+        await command("publish", str(flush), env=env)
+        written = await read_topics(settings.kafka, lambda written: written.ended >= USERS * 13, 60)
+        await worker.stop()
+    assert discrepancies(written) == []
+    assert len(written.flushes) == len({batch.ref.flush_id for batch in written.flushes})
+    assert len(written.deltas) == len({delta.delta_id for delta in written.deltas})
+    assert len(written.events) == len({event.event_id for event in written.events})

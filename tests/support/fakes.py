@@ -109,6 +109,7 @@ class FakeSource:
         self.flowing = True
         self.acked: defaultdict[int, list[int]] = defaultdict(list)
         self.forgotten: list[int] = []
+        self.crashes: list[Exception] = []
 
     def event(
         self,
@@ -129,6 +130,9 @@ class FakeSource:
 
     def forget(self, event: FakeEvent) -> None:
         self.forgotten.append(event.message.offset)
+
+    def crash(self, reason: Exception) -> None:
+        self.crashes.append(reason)
 
 
 class FakeStream:

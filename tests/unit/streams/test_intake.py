@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 
 from streams.intake import Intake
+from streams.ledger import Ledger, OutOfOrder
 from tests.support.fakes import FakeSource, settled
 
 
 def opened(source: FakeSource, capacity: int = 2) -> Intake:
-    intake = Intake(source, capacity)
+    intake = Intake(source, Ledger(source), capacity)
     intake.resume()
     return intake
 
 
 async def test_nothing_is_taken_before_it_is_opened() -> None:
     source = FakeSource()
-    intake = Intake(source, 2)
+    intake = Intake(source, Ledger(source), 2)
     assert intake.draining
     waiting = asyncio.create_task(intake.admit(source.event(0)))
     await settled()
@@ -80,3 +81,40 @@ async def test_records_do_not_flow_while_the_flow_is_off() -> None:
     source.flowing = False
     assert not await opened(source).admit(source.event(4))
     assert source.forgotten == [4]
+
+
+async def test_a_record_that_is_delivered_again_is_taken_once() -> None:
+    source = FakeSource()
+    ledger = Ledger(source)
+    intake = Intake(source, ledger, 10)
+    intake.resume()
+    for offset in (4, 5, 6):
+        event = source.event(offset)
+        assert await intake.admit(event)
+        ledger.close(ledger.open(event))
+    assert [await intake.admit(source.event(offset)) for offset in (4, 5, 6, 7)] == [False, False, False, True]
+    assert source.forgotten == [4, 5, 6]
+    assert source.acked == {0: [4, 5, 6]}
+    assert await intake.admit(source.event(4, partition=1)), "other partitions are counted apart"
+
+
+async def test_after_everything_was_forgotten_the_same_records_are_taken_again() -> None:
+    source = FakeSource()
+    ledger = Ledger(source)
+    intake = Intake(source, ledger, 10)
+    intake.resume()
+    ledger.open(source.event(4))
+    ledger.abandon()
+    assert await intake.admit(source.event(4))
+
+
+async def test_a_record_from_before_all_that_was_taken_ends_the_application() -> None:
+    source = FakeSource()
+    ledger = Ledger(source)
+    intake = Intake(source, ledger, 10)
+    intake.resume()
+    ledger.open(source.event(4))
+    assert not await intake.admit(source.event(3))
+    assert isinstance(source.crashes[0], OutOfOrder)
+    assert "@3" in str(source.crashes[0])
+    assert source.acked == {}
