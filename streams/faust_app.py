@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import faust
+from faust.transport.consumer import Consumer
 
 from streams.kafka import MAX_RECORD_BYTES
 from streams.lifecycle import Lifecycle
@@ -32,6 +33,17 @@ class PipelineApp(faust.App):
         """Begin the drain. Faust calls this in the consumer's thread."""
         super().on_rebalance_start()
         self.loop.call_soon_threadsafe(self.lifecycle.begin_drain)
+
+    async def hold_delivery(self) -> None:
+        """Deliver nothing until Faust has gone back to the committed offsets; it resumes delivery itself then.
+
+        After the tables are recovered, Faust lets the stream partitions be read and only then goes back to their
+        committed offsets, clears the streams' buffers, and drops what it believes to have delivered. A record that is
+        delivered in between and not yet taken from its buffer would never be seen again.
+        """
+        self.consumer.stop_flow()
+        self.flow_control.suspend()
+        await cast(Consumer, self.consumer).wait_for_stopped_flow()
 
     async def on_stop(self) -> None:
         """Drain, then stop."""
@@ -82,6 +94,7 @@ def create_app(settings: Settings, group_id: str) -> PipelineApp:
     app.lifecycle = Lifecycle(min(settings.lanes.drain, kafka.rebalance_timeout * 0.8))
 
     async def resume(*_args: Any, **_kwargs: Any) -> None:
+        await app.hold_delivery()
         app.lifecycle.resume()
 
     app.on_rebalance_complete.connect(resume, weak=False)

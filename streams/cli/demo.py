@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 _STILL: Final = 180.0
 """Seconds without anything happening after which the demo gives up."""
 
+_DEMO: Final = {"window": {"by_session": True}}
+"""A window for each session, so that profiles are seen to change from one to the next."""
+
 _SAMPLE_QUESTIONS: Final = ("someone who enjoys being outdoors", "喜欢音乐的人")
 
 
@@ -56,7 +59,7 @@ async def _demo(chat: Path | None, options: Options) -> None:
     console = stdout_console()
     _heading(console, "Starting a broker, ClickHouse, Qdrant and a worker on this machine")
     with tempfile.TemporaryDirectory(prefix="profilestream-") as folder, stop_signals() as stop:
-        async with Embedded.open(Path(folder), options.load) as embedded:
+        async with Embedded.open(Path(folder), lambda services: options.load({**services, **_DEMO})) as embedded:
             _say_processor(console, embedded.settings)
             watcher = Watcher(console, embedded.settings.kafka)
             show = asyncio.create_task(_show(console, chat, embedded, watcher))
