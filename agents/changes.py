@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 from agents.processor import SlotName
@@ -27,7 +28,7 @@ _SLOT_BYTES: Final = 500
 """What a slot takes beside its value."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Change:
     """One change of one slot, before it has a version.
 
@@ -37,6 +38,8 @@ class Change:
         after: the value then, or None when the slot is emptied.
         added: only what is new.
         reason: why, for people.
+        hits: the slot's count of given content after it; None counts by the operation.
+        said_at: when the newest evidence was written; None takes it from the candidate's.
     """
 
     candidate: Candidate
@@ -45,6 +48,8 @@ class Change:
     after: str | None
     added: str | None
     reason: str
+    hits: int | None = None
+    said_at: datetime | None = None
 
     @property
     def slot(self) -> SlotName:
@@ -76,19 +81,33 @@ class Changes:
 
     def make(self, change: Change) -> None:
         """Take a change, unless it would make a record larger than the broker takes: then it is dropped and counted."""
-        growth = _growth(change)
-        if change.after is not None and len(change.after) > MAX_SLOT_CHARACTERS and growth > 0:
-            self.drop("slot_full", change.candidate)
-            return
+        reason = self._objection([change])
+        if reason is None:
+            self._take(change)
+        else:
+            self.drop(reason, change.candidate)
+
+    def make_all(self, changes: Sequence[Change]) -> bool:
+        """Take changes that belong together, all of them or none; returns whether they were taken."""
+        if self._objection(changes) is not None:
+            return False
+        for change in changes:
+            self._take(change)
+        return True
+
+    def _objection(self, changes: Sequence[Change]) -> str | None:
+        growth = sum(map(_growth, changes))
+        if any(len(change.after or "") > MAX_SLOT_CHARACTERS and _growth(change) > 0 for change in changes):
+            return "slot_full"
         if growth > 0 and self._profile_bytes + growth > MAX_PROFILE_BYTES:
-            self.drop("profile_full", change.candidate)
-            return
-        size = _size(change.before) + _size(change.after) + _size(change.added)
-        if self._changed_bytes + size > MAX_CHANGED_BYTES:
-            self.drop("flush_full", change.candidate)
-            return
-        self._changed_bytes += size
-        self._profile_bytes += growth
+            return "profile_full"
+        if self._changed_bytes + sum(map(_changed, changes)) > MAX_CHANGED_BYTES:
+            return "flush_full"
+        return None
+
+    def _take(self, change: Change) -> None:
+        self._changed_bytes += _changed(change)
+        self._profile_bytes += _growth(change)
         self.made.append(change)
         if change.after is None:
             self._values.pop(change.slot, None)
@@ -103,6 +122,10 @@ class Changes:
 
 def _size(text: str | None) -> int:
     return 0 if text is None else len(text.encode())
+
+
+def _changed(change: Change) -> int:
+    return _size(change.before) + _size(change.after) + _size(change.added)
 
 
 def _growth(change: Change) -> int:

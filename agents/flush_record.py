@@ -2,40 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from datetime import datetime
 
 import msgspec
 
 from agents.changes import Change, Changes
-from agents.processor import SlotName
-from schemas.deltas import FlushEvent, Outcome, ProfileDelta, Timings
+from agents.policy import MergePolicy
+from schemas.deltas import AddedValue, FlushEvent, Outcome, ProfileDelta, Timings
 from schemas.flushes import FlushRef
 from schemas.ids import delta_id, event_id
 from schemas.profiles import AppliedMark, ProfileState, apply_deltas
 from schemas.stages import Candidates, Memo
-
-
-@dataclass(frozen=True, slots=True)
-class MergePolicy:
-    """What the configuration says about merging.
-
-    Attributes:
-        pipeline_version: content hash of configuration and prompts, carried by every delta.
-        validate_all: put every value to the processor, also where the slot is empty.
-        validate_slots: slots for which that holds in any case.
-        update_descriptions: how the configuration wants slots merged.
-    """
-
-    pipeline_version: str
-    validate_all: bool = False
-    validate_slots: frozenset[SlotName] = frozenset()
-    update_descriptions: Mapping[SlotName, str] = field(default_factory=dict)
-
-    def needs_decision(self, slot: SlotName) -> bool:
-        """Whether even the first value of a slot is put to the processor."""
-        return self.validate_all or slot in self.validate_slots
 
 
 def flush_record(
@@ -85,6 +63,11 @@ def flush_record(
         memo=memo.bullets if memo else (),
         tags=tagged.tags,
         messages=memo.messages if memo else (),
+        added=tuple(
+            AddedValue(topic=delta.topic, sub_topic=delta.sub_topic, value=delta.added)
+            for delta in deltas
+            if delta.added is not None
+        ),
         delta_ids=tuple(delta.delta_id for delta in deltas),
         first_version=deltas[0].version if deltas else None,
         last_version=deltas[-1].version if deltas else None,
@@ -126,7 +109,10 @@ def _deltas(
     deltas: list[ProfileDelta] = []
     for index, change in enumerate(changes):
         candidate = change.candidate
-        hits[change.slot] = 1 if change.op == "add" else hits.get(change.slot, 0) + 1
+        if change.hits is not None:
+            hits[change.slot] = change.hits
+        else:
+            hits[change.slot] = 1 if change.op == "add" else hits.get(change.slot, 0) + 1
         deltas.append(
             ProfileDelta(
                 delta_id=delta_id(flush.flush_id, index),
@@ -144,7 +130,7 @@ def _deltas(
                 reason=change.reason,
                 evidence=candidate.evidence,
                 update_hits=hits[change.slot],
-                said_at=max(occurred[message_id] for message_id in candidate.evidence),
+                said_at=change.said_at or max(occurred[message_id] for message_id in candidate.evidence),
                 recorded_at=now,
                 processor=processor,
                 pipeline_version=policy.pipeline_version,

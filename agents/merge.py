@@ -13,7 +13,9 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from agents.changes import SEPARATOR, Change, Changes
-from agents.flush_record import MergePolicy, flush_record
+from agents.flush_record import flush_record
+from agents.organise import tidy
+from agents.policy import MergePolicy
 from agents.processor import Decision, MergeAnswer, Processor, Proposal, SlotName
 from schemas.profiles import ProfileState
 from schemas.stages import Candidate, Candidates, Dropped, Memo, ModelCall
@@ -45,6 +47,7 @@ async def merge_flush(
         while waiting:
             this_round, waiting = _first_of_each_slot(waiting)
             await _merge_round(this_round, changes, memo, processor, policy)
+        await tidy(state.profile, changes, processor, policy)
     return flush_record(
         state,
         extracted,

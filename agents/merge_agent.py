@@ -10,9 +10,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from agents.flush_record import MergePolicy
 from agents.join import Join, Parts
 from agents.merge import fail_flush, merge_flush
+from agents.policy import MergePolicy
 from agents.processor import Processor
 from agents.stage_agent import calls_of, decode_record, is_applied
 from schemas.codec import encode

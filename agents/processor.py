@@ -111,6 +111,44 @@ class MergeAnswer(msgspec.Struct, frozen=True, kw_only=True):
     dropped: tuple[Dropped, ...] = ()
 
 
+class StoredValue(msgspec.Struct, frozen=True, kw_only=True):
+    """A slot as it stands after a merge, numbered within its request, from 1."""
+
+    number: int
+    sub_topic: str
+    value: str
+
+
+class Group(msgspec.Struct, frozen=True, kw_only=True):
+    """A slot of a regrouped topic.
+
+    Attributes:
+        sub_topic: its (unified) name.
+        value: what it holds.
+        sources: numbers of the stored values that went into it; each stored value goes into exactly one group.
+    """
+
+    sub_topic: str
+    value: str
+    sources: tuple[int, ...]
+
+
+class Organisation(msgspec.Struct, frozen=True, kw_only=True):
+    """A topic regrouped into fewer slots; no groups when the processor leaves it as it is."""
+
+    groups: tuple[Group, ...] = ()
+    calls: tuple[ModelCall, ...] = ()
+    dropped: tuple[Dropped, ...] = ()
+
+
+class Shortening(msgspec.Struct, frozen=True, kw_only=True):
+    """A value said in fewer words; empty when the processor leaves it as it is."""
+
+    value: str = ""
+    calls: tuple[ModelCall, ...] = ()
+    dropped: tuple[Dropped, ...] = ()
+
+
 class Processor(Protocol):
     """The judgement behind each stage of lane ``memo``.
 
@@ -139,4 +177,12 @@ class Processor(Protocol):
 
     async def merge(self, proposals: Sequence[Proposal], memo: Memo) -> MergeAnswer:
         """Decide what becomes of each proposal."""
+        ...
+
+    async def organise(self, topic: str, values: Sequence[StoredValue], limit: int) -> Organisation:
+        """Regroup the slots of a topic that has too many into at most `limit`."""
+        ...
+
+    async def shorten(self, topic: str, value: StoredValue, budget: int) -> Shortening:
+        """Say a value in at most `budget` o200k tokens, keeping dates and names."""
         ...

@@ -2,35 +2,45 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from agents.processor import Processor, SlotName
 from agents.stage_agent import StageAgent, calls_of
-from schemas.flushes import FlushBatch
+from schemas.flushes import BatchMessage, FlushBatch
 from schemas.profiles import ProfileState
 from schemas.stages import Dropped, Memo, MemoBullet, MessageRef
 from streams.errors import RecordFailed
 from streams.runtime import Runtime
 from streams.tables import RecordTable
+from streams.tokens import count_tokens, split_text
 
 
-async def summarise(batch: FlushBatch, processor: Processor, known: Sequence[SlotName]) -> Memo:
+async def summarise(
+    batch: FlushBatch, processor: Processor, known: Sequence[SlotName], budget: int | None = None
+) -> Memo:
     """Return the memo of a batch.
 
-    A bullet is kept if it has text and cites messages of this batch that the user wrote; citations of anything else
-    are removed. What is not kept is counted in `dropped`.
+    A batch of more than `budget` tokens, which holds a message that is larger, is summarised in parts. A bullet is kept
+    if it has text and cites messages of this batch that the user wrote; citations of anything else are removed. What is
+    not kept is counted in `dropped`.
 
     Raises:
         StageFailed: when the processor cannot summarise this batch.
         StageUnavailable: when it cannot now.
     """
     started = time.perf_counter()
-    summary = await processor.summarise(batch, known)
+    parts = [batch]
+    if budget is not None and batch.ref.token_count > budget:
+        parts = await asyncio.to_thread(_parts, batch, budget)
+    summaries = [await processor.summarise(part, known) for part in parts]
     citable = {message.message_id for message in batch.messages if message.role == "user"}
     bullets: list[MemoBullet] = []
-    dropped = list(summary.dropped)
-    for bullet in summary.bullets:
+    dropped = [drop for summary in summaries for drop in summary.dropped]
+    for bullet in (bullet for summary in summaries for bullet in summary.bullets):
         text = bullet.text.strip()
         evidence = tuple(dict.fromkeys(cited for cited in bullet.evidence if cited in citable))
         if not text:
@@ -44,10 +54,25 @@ async def summarise(batch: FlushBatch, processor: Processor, known: Sequence[Slo
         status="ok" if bullets else "empty",
         messages=_references(batch),
         bullets=tuple(bullets),
-        calls=summary.calls,
+        calls=tuple(call for summary in summaries for call in summary.calls),
         dropped=tuple(dropped),
         duration_ms=(time.perf_counter() - started) * 1000,
     )
+
+
+def _parts(batch: FlushBatch, budget: int) -> list[FlushBatch]:
+    """Return consecutive parts of a batch, each within the budget; a message that is larger is cut in several."""
+    parts: list[list[BatchMessage]] = [[]]
+    room = budget
+    for message in batch.messages:
+        for piece in split_text(message.content, budget):
+            tokens = count_tokens(piece)
+            if parts[-1] and tokens > room:
+                parts.append([])
+                room = budget
+            parts[-1].append(replace(message, content=piece))
+            room -= tokens
+    return [replace(batch, messages=tuple(part)) for part in parts]
 
 
 def failed_memo(batch: FlushBatch, failure: RecordFailed) -> Memo:
@@ -68,11 +93,13 @@ def _references(batch: FlushBatch) -> tuple[MessageRef, ...]:
     )
 
 
-def register(runtime: Runtime, processor: Processor, profiles: RecordTable[ProfileState]) -> None:
+def register(
+    runtime: Runtime, processor: Processor, profiles: RecordTable[ProfileState], budget: int | None = None
+) -> None:
     """Add the summary agent to an application."""
 
     async def run(batch: FlushBatch, known: Sequence[SlotName]) -> Memo:
-        return await summarise(batch, processor, known)
+        return await summarise(batch, processor, known, budget)
 
     StageAgent(
         runtime,

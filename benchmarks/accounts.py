@@ -15,9 +15,11 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.harness import WorkerProcess, Written, command, discrepancies, environment, read_topics
+from benchmarks.harness import Overrides, WorkerProcess, Written, command, discrepancies, environment, read_topics
 from schemas.profiles import Profile, apply_deltas
 from streams.embedded.services import EmbeddedServices
 from streams.settings import Settings, load_settings
@@ -26,21 +28,48 @@ from streams.stores import open_archive, open_vectors
 _LIMIT = 900.0
 
 
-async def run(files: list[Path], *, show: int) -> int:
-    """Run the files and return the exit code."""
+@dataclass(frozen=True)
+class Account:
+    """What became of files of conversations.
+
+    Attributes:
+        refused: lines that were not sent.
+        written: everything on the topics.
+        profiles: by tenant and user, folded from the deltas.
+        problems: what does not add up.
+        seconds: how long it took, the start of the worker included.
+    """
+
+    refused: int
+    written: Written
+    profiles: dict[tuple[str, str], Profile]
+    problems: list[str]
+    seconds: float
+
+
+async def account(files: Sequence[Path], overrides: Overrides | None = None) -> Account:
+    """Run the files through the program and account for every message.
+
+    Args:
+        files: JSON lines of chat messages.
+        overrides: settings beside those of the embedded services.
+    """
     with tempfile.TemporaryDirectory(prefix="profilestream-") as folder:
         async with EmbeddedServices(Path(folder)) as services:
-            env = environment(services.settings)
+            own = overrides or {}
+            env = environment(services.settings, own)
             started = time.monotonic()
             async with WorkerProcess(env, Path(folder) / "worker.log"):
                 sent = json.loads(await command("publish", "--flush", "--json", *map(str, files), env=env))
-                settings = load_settings(overrides=services.settings)
+                settings = load_settings(overrides={**services.settings, **own})
                 written = await read_topics(
                     settings.kafka, lambda written: bool(written.messages) and written.ended >= written.messages, _LIMIT
                 )
                 profiles = _profiles(written)
                 problems = discrepancies(written) + await _stores(settings, written, profiles)
-            return _report(files, sent, written, profiles, problems, time.monotonic() - started, show)
+    if written.dead_letters:
+        problems.append(f"{len(written.dead_letters)} records are in the dead letters")
+    return Account(sent["refused"], written, profiles, problems, time.monotonic() - started)
 
 
 def _profiles(written: Written) -> dict[tuple[str, str], Profile]:
@@ -74,39 +103,31 @@ async def _stores(settings: Settings, written: Written, profiles: dict[tuple[str
     return problems
 
 
-def _report(
-    files: list[Path],
-    sent: dict[str, int],
-    written: Written,
-    profiles: dict[tuple[str, str], Profile],
-    problems: list[str],
-    seconds: float,
-    show: int,
-) -> int:
+def report(files: Sequence[Path], found: Account, show: int) -> None:
+    """Print an account, with some of the profiles."""
+    written = found.written
     events = {event.event_id: event for event in written.events}.values()
     dropped = Counter(f"{drop.stage}: {drop.reason}" for event in events for drop in event.dropped)
     ops = Counter(delta.op for delta in {delta.delta_id: delta for delta in written.deltas}.values())
+    users = {(body.get("tenant_id", "default"), body["user_id"]) for _, _, body in written.published}
+    slots = [slot for profile in found.profiles.values() for slot in profile.slots]
     print(f"files         {', '.join(file.name for file in files)}")
-    print(f"messages      {written.messages} (sent {sent['sent']}, refused {sent['refused']})")
+    print(f"messages      {written.messages}, refused lines {found.refused}")
     print(f"flushes       {len({batch.ref.flush_id for batch in written.flushes})}")
     print(f"events        {len(events)} {dict(Counter(event.outcome for event in events))}")
     print(f"deltas        {sum(ops.values())} {dict(ops)}")
-    print(f"users         {len(profiles)} with {sum(len(profile.slots) for profile in profiles.values())} slots")
+    print(f"users         {len(users)}, of whom {len(found.profiles)} have a profile")
+    print(f"slots         {len(slots)}, of which {sum(bool(slot.evidence) for slot in slots)} cite evidence")
     print(f"dropped       {dict(dropped)}")
     print(f"dead letters  {len(written.dead_letters)}")
-    print(f"seconds       {seconds:.1f}")
-    for profile in sorted(profiles.values(), key=lambda profile: profile.user_id)[:show]:
+    print(f"seconds       {found.seconds:.1f}")
+    for profile in sorted(found.profiles.values(), key=lambda profile: profile.user_id)[:show]:
         print(f"\n{profile.user_id}, version {profile.version}")
         for slot in profile.slots:
-            print(
-                f"  {slot.topic}/{slot.sub_topic}: {slot.value}  (x{slot.update_hits}, {len(slot.evidence)} messages)"
-            )
-    if written.dead_letters:
-        problems.append(f"{len(written.dead_letters)} records are in the dead letters")
-    for problem in problems[:20]:
+            print(f"  {slot.topic}/{slot.sub_topic}: {slot.value}  (x{slot.update_hits})")
+    for problem in found.problems[:20]:
         print(f"does not add up: {problem}", file=sys.stderr)
-    print("everything adds up" if not problems else f"{len(problems)} things do not add up")
-    return 1 if problems else 0
+    print("everything adds up" if not found.problems else f"{len(found.problems)} things do not add up")
 
 
 def main() -> int:
@@ -115,7 +136,9 @@ def main() -> int:
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="JSON lines of chat messages")
     parser.add_argument("--show", type=int, default=3, metavar="N", help="profiles to print (default 3)")
     options = parser.parse_args()
-    return asyncio.run(run(options.files, show=options.show))
+    found = asyncio.run(account(options.files))
+    report(options.files, found, options.show)
+    return 1 if found.problems else 0
 
 
 if __name__ == "__main__":

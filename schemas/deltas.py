@@ -11,7 +11,7 @@ from schemas.messages import AwareDatetime
 from schemas.stages import Assertion, Dropped, EventTag, MemoBullet, MessageRef, ModelCall
 
 DeltaKind = Literal["slot"]
-Operation = Literal["add", "update", "append", "confirm", "delete"]
+Operation = Literal["add", "update", "append", "confirm", "delete", "organise", "shorten"]
 Outcome = Literal["applied", "empty", "failed"]
 
 
@@ -25,7 +25,9 @@ class ProfileDelta(msgspec.Struct, frozen=True, kw_only=True):
         index: position among the deltas of that flush, from 0.
         kind: what kind of thing changed.
         op: ``add`` (the slot was empty), ``update`` (rewritten), ``append`` (extended), ``confirm`` (said
-            again, value unchanged), ``delete`` (taken back, slot now empty).
+            again, value unchanged), ``delete`` (taken back, slot now empty), ``organise`` (values of a topic
+            with too many slots were regrouped: moved here, or, when `after` is null, moved away), ``shorten``
+            (said in fewer words).
         before: the slot's value before; null when it was empty.
         after: the value now; null when it is empty.
         added: only what this flush brought, without what was there before.
@@ -72,6 +74,14 @@ class Timings(msgspec.Struct, frozen=True, kw_only=True):
     merge: float = 0.0
 
 
+class AddedValue(msgspec.Struct, frozen=True, kw_only=True):
+    """What a flush brought to a slot, without what was there before."""
+
+    topic: str
+    sub_topic: str
+    value: str
+
+
 class FlushEvent(msgspec.Struct, frozen=True, kw_only=True):
     """The end of a flush: exactly one for each batch.
 
@@ -83,6 +93,7 @@ class FlushEvent(msgspec.Struct, frozen=True, kw_only=True):
         memo: the summary's bullets.
         tags: event tags.
         messages: every message of the flush, without text.
+        added: what it brought to the profile: only what is new.
         delta_ids: the changes it made, in order of their versions.
         first_version: version of the first of them, or null when there is none.
         last_version: likewise of the last.
@@ -108,3 +119,4 @@ class FlushEvent(msgspec.Struct, frozen=True, kw_only=True):
     recorded_at: AwareDatetime
     processor: str
     pipeline_version: str
+    added: tuple[AddedValue, ...] = ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -52,6 +52,11 @@ class PipelineConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         overwrite_user_profiles: topics instead of the shipped ones.
         event_theme_requirement: what the summary should pay attention to, in words.
         event_tags: tags for events; without any, no tag call is made.
+        max_chat_blob_buffer_process_token_size: most tokens of one flush, and of one part of a message that is larger.
+        max_profile_subtopics: a topic with more slots than this is regrouped.
+        max_pre_profile_token_size: a slot with more tokens than this is shortened.
+        best_llm_model: model of the stages, instead of the one that the settings name.
+        summary_llm_model: model of the summary, likewise.
     """
 
     language: Language = "en"
@@ -61,6 +66,11 @@ class PipelineConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     overwrite_user_profiles: tuple[Topic, ...] | None = None
     event_theme_requirement: str = ""
     event_tags: tuple[EventTagDefinition, ...] = ()
+    max_chat_blob_buffer_process_token_size: Annotated[int, msgspec.Meta(ge=64)] = 16_384
+    max_profile_subtopics: Annotated[int, msgspec.Meta(ge=2)] = 15
+    max_pre_profile_token_size: Annotated[int, msgspec.Meta(ge=16)] = 128
+    best_llm_model: str = ""
+    summary_llm_model: str = ""
 
     def content_hash(self) -> str:
         """Return 12 hexadecimal digits that change whenever the configuration does."""

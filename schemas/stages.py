@@ -9,7 +9,7 @@ import msgspec
 from schemas.flushes import Branch, FlushRef
 from schemas.messages import AwareDatetime, Role
 
-StageName = Literal["window", "summary", "extract", "tag", "merge", "archive", "index"]
+StageName = Literal["window", "summary", "extract", "tag", "merge", "organise", "shorten", "archive", "index"]
 Status = Literal["ok", "empty", "failed"]
 Assertion = Literal["said", "inferred"]
 

@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 from agents import archive, extract, index, summary, tag
-from agents.flush_record import MergePolicy
 from agents.merge_agent import MergeAgent
+from agents.policy import MergePolicy
 from agents.processor import Processor
 from agents.slots import slot_definitions
 from agents.window import WindowAgent
@@ -120,18 +120,20 @@ class Worker:
         self._index = Runtime(settings, f"{group}-index", partitions)
         windows = RecordTable(durable_table(self._pipeline.app, "windows", partitions), WindowState)
         profiles = RecordTable(durable_table(self._pipeline.app, "profiles", partitions), ProfileState)
-        self.window = self._window_agent(settings, windows, log_id, partitions)
+        self.window = self._window_agent(settings, config, windows, log_id, partitions)
         definitions = slot_definitions(config)
-        summary.register(self._pipeline, processor, profiles)
-        extract.register(
-            self._pipeline, processor, profiles, frozenset(definitions) if config.profile_strict_mode else None
-        )
+        summary.register(self._pipeline, processor, profiles, config.max_chat_blob_buffer_process_token_size)
+        allowed = frozenset(definitions) if config.profile_strict_mode else None
+        extract.register(self._pipeline, processor, profiles, allowed)
         tag.register(self._pipeline, processor, profiles, {unify(tag.name) for tag in config.event_tags})
         policy = MergePolicy(
             pipeline_version=pipeline_version(config, processor),
             validate_all=config.profile_validate_mode,
             validate_slots=frozenset(name for name, slot in definitions.items() if slot.validate_value),
             update_descriptions={name: slot.update_description for name, slot in definitions.items()},
+            allowed=allowed,
+            max_sub_topics=config.max_profile_subtopics,
+            max_slot_tokens=config.max_pre_profile_token_size,
         )
         MergeAgent(self._pipeline, processor, policy, profiles, self._sent)
         archive.register(self._archive, ArchiveSink(store), on_deltas=self._archived, on_events=self._ended)
@@ -160,7 +162,12 @@ class Worker:
         return cls(settings, config, processor, store, vectors, log_id=log_id, partitions=partitions, track=track)
 
     def _window_agent(
-        self, settings: Settings, table: RecordTable[WindowState], log_id: str, partitions: int
+        self,
+        settings: Settings,
+        config: PipelineConfig,
+        table: RecordTable[WindowState],
+        log_id: str,
+        partitions: int,
     ) -> WindowAgent:
         runtime = self._pipeline
         limits = settings.window
@@ -170,7 +177,7 @@ class Worker:
             dead_letters=runtime.dead_letters,
             table=table,
             policy=WindowPolicy(
-                tokens=limits.tokens,
+                tokens=min(limits.tokens, config.max_chat_blob_buffer_process_token_size),
                 messages=limits.messages,
                 idle=limits.idle,
                 age=limits.age,

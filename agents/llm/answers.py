@@ -52,7 +52,7 @@ async def read_answer(text: str, answer_format: AnswerFormat[T]) -> Answer[T]:
     The caller must not pass an answer that was cut off by a token limit: what is missing cannot be repaired.
 
     Raises:
-        UnreadableAnswer: when there is no list of items in it, or not one of them validates.
+        UnreadableAnswer: when there are no items of that form in it, or not one of them validates.
     """
     if len(text) > _SIZE_LIMIT:
         raise UnreadableAnswer(f"{len(text)} characters are more than an answer may have")
@@ -61,7 +61,7 @@ async def read_answer(text: str, answer_format: AnswerFormat[T]) -> Answer[T]:
     except (msgspec.DecodeError, RecursionError):
         found = None
     else:
-        found = [] if value == [] else _items(value, answer_format)
+        found = [] if value == [] and answer_format.key else _items(value, answer_format)
     if found is not None:
         return _validated(found, answer_format)
     return await asyncio.to_thread(_read_leniently, text, answer_format)
@@ -84,8 +84,8 @@ def _read_leniently(text: str, answer_format: AnswerFormat[T]) -> Answer[T]:
     # The last one counts: drafts and quoted instructions come before the answer.
     found: list[Any] | None = None
     for value in _json_values(bare):
-        # Not single items: within a list that is broken further on, they would be a part of the answer.
-        items = _items(value, answer_format, single=False)
+        # Not single items of a list: where it is broken further on, they would be a part of the answer.
+        items = _items(value, answer_format, single=not answer_format.key)
         found = found if items is None else items
     if found is not None:
         return _validated(found, answer_format)
@@ -104,7 +104,7 @@ def _read_repaired(text: str, answer_format: AnswerFormat[T]) -> Answer[T]:
     except (ValueError, RecursionError) as error:
         raise UnreadableAnswer("the JSON in the answer cannot be repaired") from error
     if found is None:
-        raise UnreadableAnswer(f"no list `{answer_format.key}` in the answer")
+        raise UnreadableAnswer(f"nothing of the form of `{answer_format.stage}` in the answer")
     tail = body[max(body.rfind("}"), body.rfind("]")) + 1 :]
     if not _UNFINISHED.search(tail):
         return _validated(found, answer_format)
@@ -138,7 +138,7 @@ def _items(value: Any, answer_format: AnswerFormat[Any], *, single: bool = True)
     required = _required(answer_format.item)
     if isinstance(value, dict):
         for key, part in value.items():
-            if isinstance(key, str) and key.strip().lower() == answer_format.key:
+            if answer_format.key and isinstance(key, str) and key.strip().lower() == answer_format.key:
                 if part is None or isinstance(part, list):
                     return part or []
                 return [part] if isinstance(part, dict) else None
@@ -163,7 +163,7 @@ def _validated(items: Iterable[Any], answer_format: AnswerFormat[T]) -> Answer[T
         except (msgspec.ValidationError, RecursionError):
             rejected.append(dropped(answer_format, "invalid_item", item))
     if rejected and not kept:
-        raise UnreadableAnswer(f"no item of `{answer_format.key}` is as it should be")
+        raise UnreadableAnswer(f"no item of `{answer_format.key or answer_format.stage}` is as it should be")
     return Answer(items=tuple(kept), dropped=tuple(rejected))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Final, Generic, TypeVar
@@ -120,6 +121,7 @@ class ModelClient:
             max_retries=0,
         )
         self._in_flight = asyncio.Semaphore(settings.max_in_flight)
+        self._in_flight_by_model: dict[str, asyncio.Semaphore] = {}
         self._unsupported: set[str] = set()
         if settings.structured_output == "none":
             self._unsupported.add("response_format")
@@ -186,7 +188,8 @@ class ModelClient:
             record.attempts += 1
             left_out = frozenset(self._unsupported)
             try:
-                async with self._in_flight:
+                # The model's own limit first: who waits for it must not keep others from other models.
+                async with self._limit_of(request["model"]), self._in_flight:
                     return await self._send(request, left_out)
             except openai.APIStatusError as error:
                 trouble = self._status_trouble(error)
@@ -210,6 +213,12 @@ class ModelClient:
                 calls.append(record.call(trouble.reason))
                 raise StageUnavailable(trouble.reason, trouble.detail, calls, trouble.retry_after) from None
             await asyncio.sleep(self._backoff.delay(record.attempts, trouble.retry_after))
+
+    def _limit_of(self, model: str) -> AbstractAsyncContextManager[object]:
+        if not self._settings.max_in_flight_per_model:
+            return nullcontext()
+        limit = asyncio.Semaphore(self._settings.max_in_flight_per_model)
+        return self._in_flight_by_model.setdefault(model, limit)
 
     async def _send(self, request: Mapping[str, Any], left_out: frozenset[str]) -> _Completion:
         body = {name: value for name, value in request.items() if name not in left_out}

@@ -56,12 +56,26 @@ class DecisionItem(msgspec.Struct, frozen=True):
     reason: Text = msgspec.field(default_factory=Text)
 
 
+class GroupItem(msgspec.Struct, frozen=True):
+    """One slot of a regrouped topic and the numbers of the values in it."""
+
+    sub_topic: Text
+    memo: Text
+    values: Numbers = Numbers()
+
+
+class ShortItem(msgspec.Struct, frozen=True):
+    """A value in fewer words."""
+
+    memo: Text
+
+
 class AnswerFormat(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
-    """The form of one stage's answer: a JSON object with one list of items.
+    """The form of one stage's answer: a JSON object with one list of items, or one that is the only item.
 
     Attributes:
         stage: whose answer it is; also the schema's name.
-        key: the list's name in the object.
+        key: the list's name in the object; empty where the object is the item.
         item: the type of its items.
     """
 
@@ -76,7 +90,8 @@ class AnswerFormat(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
             name: {keyword: value for keyword, value in schema.items() if keyword != "default"}
             for name, schema in components[self.item.__name__]["properties"].items()
         }
-        return _strict({self.key: {"type": "array", "items": _strict(properties)}})
+        item = _strict(properties)
+        return _strict({self.key: {"type": "array", "items": item}}) if self.key else item
 
 
 def _strict(properties: dict[str, Any]) -> dict[str, Any]:
@@ -92,3 +107,5 @@ BULLETS: Final = AnswerFormat(stage="summary", key="bullets", item=BulletItem)
 FACTS: Final = AnswerFormat(stage="extract", key="facts", item=FactItem)
 TAGS: Final = AnswerFormat(stage="tag", key="tags", item=TagItem)
 DECISIONS: Final = AnswerFormat(stage="merge", key="decisions", item=DecisionItem)
+GROUPS: Final = AnswerFormat(stage="organise", key="groups", item=GroupItem)
+SHORT: Final = AnswerFormat(stage="shorten", key="", item=ShortItem)

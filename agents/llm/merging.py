@@ -80,11 +80,19 @@ def _checked(item: DecisionItem, proposal: Proposal) -> Decision | str:
             return "cannot_take_back"
         return _decision(proposal, "UPDATE", value, reason) if _related(value, present) else "unrelated_value"
     if action == "APPEND" and present:
-        value = value.removeprefix(present).lstrip("; ；") or memo
+        value = _without_present(value, present) or memo
         return _decision(proposal, "APPEND", value, reason) if _related(value, memo) else "unrelated_value"
     if not value:
         return "says_nothing"
     return _decision(proposal, "UPDATE", value, reason) if _related(value, memo, present) else "unrelated_value"
+
+
+def _without_present(value: str, present: str) -> str:
+    """Return what a value adds, where the model has repeated the present one before it."""
+    if value == present:
+        return ""
+    rest = value.removeprefix(present)
+    return rest.lstrip("; ；") if rest != value and rest.lstrip().startswith((";", "；")) else value
 
 
 def _related(value: str, *sources: str) -> bool:

@@ -12,20 +12,23 @@ from typing import Final
 
 import msgspec
 
-from agents.llm import merging
+from agents.llm import merging, organising
 from agents.llm.answers import dropped
 from agents.llm.client import Completed, ModelClient, Prompt, T
-from agents.llm.formats import BULLETS, DECISIONS, FACTS, TAGS, AnswerFormat, FactItem
+from agents.llm.formats import BULLETS, DECISIONS, FACTS, GROUPS, SHORT, TAGS, AnswerFormat, FactItem
 from agents.llm.nothing import is_nothing
 from agents.llm.prompts import Prompts, numbered
 from agents.llm.values import Numbers
 from agents.processor import (
     Extraction,
     MergeAnswer,
+    Organisation,
     Proposal,
+    Shortening,
     SlotName,
     StageFailed,
     StageUnavailable,
+    StoredValue,
     Summary,
     Tagging,
 )
@@ -47,17 +50,18 @@ class LLMProcessor:
     """Implements `agents.processor.Processor` with a language model.
 
     Args:
-        settings: the model server; `settings.name` must be set.
-        config: language, slots and tags.
+        settings: the model server; it must name a model, unless `config` does.
+        config: language, slots, tags and models; a model named here is used instead of the one in `settings`.
         client: calls the server; made from `settings` when not given.
 
     Attributes:
-        name: the model's name.
+        name: the model of all stages but the summary, which may have its own.
         version: content hash of the prompts in force.
     """
 
     def __init__(self, settings: ModelSettings, config: PipelineConfig, *, client: ModelClient | None = None) -> None:
-        self.name = settings.name
+        self.name = config.best_llm_model or settings.name
+        self._summary_name = config.summary_llm_model or settings.summary_name or self.name
         self._settings = settings
         self._strict = config.profile_strict_mode
         self._slots = slot_definitions(config)
@@ -78,7 +82,7 @@ class LLMProcessor:
         done = await self._ask(
             BULLETS,
             self._prompts.summary(batch, known),
-            model=self._settings.summary_name or self._settings.name,
+            model=self._summary_name,
             temperature=_SUMMARY_TEMPERATURE,
         )
         bullets: list[MemoBullet] = []
@@ -159,6 +163,21 @@ class LLMProcessor:
         ordered = tuple(decided[proposal.number] for proposal in proposals)
         return MergeAnswer(decisions=ordered, calls=tuple(calls), dropped=tuple(drops))
 
+    async def organise(self, topic: str, values: Sequence[StoredValue], limit: int) -> Organisation:
+        """Regroup a topic: the groups that are as they should be, though they may leave values out."""
+        done = await self._ask(GROUPS, self._prompts.organise(topic, values, limit))
+        allowed = {sub_topic for name, sub_topic in self._slots if name == topic} if self._strict else None
+        groups, drops = organising.groups(done.answer.items, values, allowed)
+        return Organisation(groups=groups, calls=done.calls, dropped=(*done.answer.dropped, *drops))
+
+    async def shorten(self, topic: str, value: StoredValue, budget: int) -> Shortening:
+        """Say a value in fewer words; how many they are, and what they have left out, is not checked here."""
+        done = await self._ask(SHORT, self._prompts.shorten(topic, value, budget))
+        memo = str(done.answer.items[-1].memo)
+        if reason := _unusable(memo):
+            return Shortening(calls=done.calls, dropped=(*done.answer.dropped, dropped(SHORT, reason, memo)))
+        return Shortening(value=memo, calls=done.calls, dropped=done.answer.dropped)
+
     async def _decide_alone(self, proposal: Proposal, memo: Memo) -> MergeAnswer:
         """Ask about one proposal; whatever the model answers now, there is a decision."""
         try:
@@ -180,7 +199,7 @@ class LLMProcessor:
         return await self._client.complete(
             prompt,
             answer_format,
-            model=model or self._settings.name,
+            model=model or self.name,
             temperature=temperature,
             max_tokens=self._settings.max_completion_tokens,
         )

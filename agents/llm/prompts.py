@@ -16,8 +16,8 @@ import jinja2
 import msgspec
 
 from agents.llm.client import Prompt
-from agents.llm.formats import BULLETS, DECISIONS, FACTS, TAGS, AnswerFormat
-from agents.processor import Proposal, SlotName
+from agents.llm.formats import BULLETS, DECISIONS, FACTS, GROUPS, SHORT, TAGS, AnswerFormat
+from agents.processor import Proposal, SlotName, StoredValue
 from agents.slots import configured_slots
 from schemas.flushes import BatchMessage, FlushBatch, FlushRef
 from schemas.pipeline import Language, PipelineConfig, SubTopic, Topic
@@ -25,7 +25,7 @@ from schemas.profiles import unify
 from schemas.stages import Memo
 
 _LOADER: Final = jinja2.PackageLoader("agents.llm", "templates")
-_FORMATS: Final[tuple[AnswerFormat[Any], ...]] = (BULLETS, FACTS, TAGS, DECISIONS)
+_FORMATS: Final[tuple[AnswerFormat[Any], ...]] = (BULLETS, FACTS, TAGS, DECISIONS, GROUPS, SHORT)
 _SPACES: Final = re.compile(r"\s+")
 _WEEKDAYS: Final[dict[Language, tuple[str, ...]]] = {
     "en": ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"),
@@ -73,6 +73,7 @@ class Prompts:
             "tags": config.event_tags,
         }
         self._reminder = environment.get_template(f"{config.language}/reminder.jinja").render().strip()
+        self._sub_topics = {topic.topic: topic.sub_topics for topic in slots}
         self._system: dict[str, str] = {}
         self._payload: dict[str, jinja2.Template] = {}
         self._versions: dict[str, str] = {}
@@ -96,27 +97,42 @@ class Prompts:
     def summary(self, batch: FlushBatch, known: Sequence[SlotName]) -> Prompt:
         """Ask for the notes of a batch."""
         return self._prompt(
-            "summary", batch.ref, known=_slots_line(known), context=batch.context, messages=list(numbered(batch))
+            "summary",
+            today=self._day(batch.ref),
+            known=_slots_line(known),
+            context=batch.context,
+            messages=list(numbered(batch)),
         )
 
     def extract(self, memo: Memo, known: Sequence[SlotName]) -> Prompt:
         """Ask for the profile values of a memo, whose bullets are numbered from 1."""
-        return self._prompt("extract", memo.flush, known=_slots_line(known), bullets=memo.bullets)
+        return self._prompt("extract", today=self._day(memo.flush), known=_slots_line(known), bullets=memo.bullets)
 
     def tag(self, memo: Memo) -> Prompt:
         """Ask for the event tags of a memo."""
-        return self._prompt("tag", memo.flush, bullets=memo.bullets)
+        return self._prompt("tag", today=self._day(memo.flush), bullets=memo.bullets)
 
     def merge(self, proposals: Sequence[Proposal], memo: Memo) -> Prompt:
         """Ask for a decision on each proposal."""
-        return self._prompt("merge", memo.flush, proposals=proposals)
+        return self._prompt("merge", today=self._day(memo.flush), proposals=proposals)
 
-    def _prompt(self, stage: str, flush: FlushRef, **payload: Any) -> Prompt:
+    def organise(self, topic: str, values: Sequence[StoredValue], limit: int) -> Prompt:
+        """Ask for a topic's values in at most `limit` groups."""
+        slots = self._sub_topics.get(topic, ())
+        return self._prompt("organise", topic=topic, slots=slots, values=values, limit=limit)
+
+    def shorten(self, topic: str, value: StoredValue, budget: int) -> Prompt:
+        """Ask for a value in at most `budget` tokens."""
+        return self._prompt("shorten", topic=topic, value=value, budget=budget)
+
+    def _day(self, flush: FlushRef) -> str:
         day = flush.last_occurred_at
-        today = f"{day:%Y-%m-%d} {_WEEKDAYS[self._language][day.weekday()]}"
+        return f"{day:%Y-%m-%d} {_WEEKDAYS[self._language][day.weekday()]}"
+
+    def _prompt(self, stage: str, **payload: Any) -> Prompt:
         return Prompt(
             system=self._system[stage],
-            user=self._payload[stage].render(today=today, **payload).strip(),
+            user=self._payload[stage].render(payload).strip(),
             reminder=self._reminder,
             version=self._versions[stage],
         )

@@ -6,7 +6,17 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, ParamSpec, TypeVar
 
-from agents.processor import Extraction, MergeAnswer, Proposal, SlotName, Summary, Tagging
+from agents.processor import (
+    Extraction,
+    MergeAnswer,
+    Organisation,
+    Proposal,
+    Shortening,
+    SlotName,
+    StoredValue,
+    Summary,
+    Tagging,
+)
 from agents.rules import merging, reading, slots, tagging, text
 from agents.rules.rulebook import Finding
 from schemas.flushes import BatchMessage, FlushBatch
@@ -56,6 +66,14 @@ class RuleProcessor:
     async def merge(self, proposals: Sequence[Proposal], memo: Memo) -> MergeAnswer:
         """Decide on every proposal."""
         return MergeAnswer(decisions=merging.decide(proposals))
+
+    async def organise(self, topic: str, values: Sequence[StoredValue], limit: int) -> Organisation:
+        """Leave the topic as it is: rules cannot tell which slots mean the same."""
+        return Organisation()
+
+    async def shorten(self, topic: str, value: StoredValue, budget: int) -> Shortening:
+        """Leave the value as it is: rules cannot say it in fewer words without losing some of it."""
+        return Shortening()
 
     def _summarise(self, messages: Sequence[BatchMessage]) -> Summary:
         return Summary(

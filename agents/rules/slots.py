@@ -9,8 +9,10 @@ from __future__ import annotations
 from typing import Final
 
 from agents.processor import SlotName
+from schemas.pipeline import PipelineConfig
 
 NAME: Final[SlotName] = ("basic_info", "name")
+SURNAME: Final[SlotName] = ("basic_info", "surname")
 NICKNAME: Final[SlotName] = ("basic_info", "nickname")
 AGE: Final[SlotName] = ("basic_info", "age")
 BIRTHDAY: Final[SlotName] = ("basic_info", "birthday")
@@ -62,14 +64,50 @@ OPPOSITE: Final[dict[SlotName, SlotName]] = {LIKES: DISLIKES, DISLIKES: LIKES}
 SEPARATOR: Final = "; "
 """Between the items of a list slot."""
 
+
+def _slots(topic: str, sub_topics: str) -> frozenset[SlotName]:
+    return frozenset((topic, sub_topic) for sub_topic in sub_topics.split())
+
+
+_ONE_FAVORITE: Final = _slots("interest", "favorite_color favorite_season favorite_team")
+FAVORITES: Final = _ONE_FAVORITE | _slots(
+    "interest", "animals books flowers foods games hobbies movies music places sports tv_shows"
+)
+"""Slots for what the user calls a favourite."""
+
+_ONE_PERSON: Final = _slots("relationship", "boss boyfriend father fiance girlfriend husband mother partner wife")
+PEOPLE: Final = _ONE_PERSON | _slots(
+    "relationship",
+    "aunt brother coach colleague cousin daughter friend grandfather grandmother mentor neighbor nephew niece roommate "
+    "sister son teacher uncle",
+)
+"""Slots for the names of people, by what they are to the user."""
+
+FILLED: Final[frozenset[SlotName]] = (
+    FAVORITES
+    | PEOPLE
+    | {NAME, SURNAME, NICKNAME, AGE, BIRTHDAY, GENDER, LOCATION, HOMETOWN, NATIONALITY, LANGUAGES}
+    | {EMAIL, PHONE, SCHOOL, MAJOR, STUDIES, MARITAL_STATUS, TITLE, COMPANY, INDUSTRY, WORK_STATUS}
+    | {LIKES, DISLIKES, HOBBIES, SPORTS, INSTRUMENTS, LEARNING}
+    | {DIET, ALLERGIES, CONDITIONS, EXERCISE, SMOKING, ALCOHOL, HOUSEHOLD, POSSESSIONS}
+    | {PERSONALITY, GOALS, COMMUNICATION}
+    | {PLANS, CAREER_EVENT, MARRIAGE_EVENT, EDUCATION_EVENT, FAMILY_EVENT, HOME_EVENT}
+    | {PETS, CHILDREN, SIBLINGS}
+)
+"""Every slot that a rule can fill."""
+
 _SINGLE_TOPICS: Final = frozenset({"basic_info", "contact_info", "education", "demographics", "work"})
 _LISTS_THERE: Final = frozenset({LANGUAGES})
-_SINGLE_ELSEWHERE: Final = frozenset(
-    {SMOKING, ALCOHOL, HOUSEHOLD}
-    | {("interest", f"favorite_{kind}") for kind in ("color", "season", "team")}
-    | {("relationship", role) for role in ("boss", "wife", "husband", "girlfriend", "boyfriend", "partner")}
-    | {("relationship", role) for role in ("fiance", "mother", "father")}
-)
+_SINGLE_ELSEWHERE: Final = {SMOKING, ALCOHOL, HOUSEHOLD} | _ONE_FAVORITE | _ONE_PERSON
+
+
+def allowed_slots(config: PipelineConfig) -> frozenset[SlotName]:
+    """Return the slots that the rules may fill in strict mode beside the configured ones.
+
+    While the shipped slots are in force these are all of theirs, since the shipped slots of a language may have other
+    names for them. Where a configuration puts its own slots in their place, only what it names is wanted.
+    """
+    return FILLED if config.overwrite_user_profiles is None else frozenset()
 
 
 def holds_one_value(slot: SlotName) -> bool:

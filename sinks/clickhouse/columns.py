@@ -158,6 +158,11 @@ EVENTS: Final[Table[FlushEvent]] = Table(
             f"Array(Tuple(message_id String, role {WORD}, occurred_at {TIME}))",
             lambda event: [(each.message_id, each.role, ticks(each.occurred_at)) for each in event.messages],
         ),
+        Column(
+            "added",
+            f"Array(Tuple(topic {WORD}, sub_topic {WORD}, value String))",
+            lambda event: [(each.topic, each.sub_topic, each.value) for each in event.added],
+        ),
         _field("delta_ids", "Array(String)"),
         _field("first_version", "Nullable(UInt64)"),
         _field("last_version", "Nullable(UInt64)"),

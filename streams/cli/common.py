@@ -29,7 +29,13 @@ _UNSAFE: Final = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-
 
 
 SETTINGS_ERROR: Final = "streams.settings.names.SettingsError"
-"""Its message has a line for each problem."""
+PIPELINE_FILE_ERROR: Final = "streams.pipeline_file.PipelineFileError"
+
+_LISTS: Final = {
+    SETTINGS_ERROR: ("the settings are wrong:", EXIT_USAGE),
+    PIPELINE_FILE_ERROR: ("the pipeline file cannot be used:", EXIT_FAILED),
+}
+"""Errors whose message has a line for each problem."""
 
 SENTENCES: Final = frozenset(
     {
@@ -39,7 +45,7 @@ SENTENCES: Final = frozenset(
         "streams.embedded.child.ServiceFailed",
         "streams.errors.DependencyDown",
         "streams.kafka.KafkaUnavailable",
-        "streams.pipeline_file.PipelineFileError",
+        PIPELINE_FILE_ERROR,
         "streams.restore.RestoreRefused",
         "streams.running.WorkerCrashed",
         "streams.topics.TopicsError",
@@ -130,9 +136,9 @@ def complain(sentence: str) -> None:
 def explain(error: Exception) -> tuple[str, int]:
     """Return the sentence for an error that ended a command, and the exit code."""
     names = {f"{kind.__module__}.{kind.__qualname__}" for kind in type(error).__mro__}
-    if SETTINGS_ERROR in names:
-        lines = [f"\n  {printable(problem)}" for problem in str(error).splitlines()]
-        return f"the settings are wrong:{''.join(lines)}", EXIT_USAGE
+    for name in names & _LISTS.keys():
+        title, code = _LISTS[name]
+        return title + "".join(f"\n  {printable(problem)}" for problem in str(error).splitlines()), code
     if names & SENTENCES:
         return printable(str(error)), EXIT_FAILED
     if isinstance(error, ModuleNotFoundError):

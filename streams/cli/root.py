@@ -30,6 +30,7 @@ _COMMANDS: Final = {
     "profile": _Lazy("profile", "Print what is known of a user."),
     "history": _Lazy("profile", "Print how a user's profile came about."),
     "search": _Lazy("profile", "Find what is known of users by meaning."),
+    "config": _Lazy("config", "Check or print the file that says what a profile may hold."),
     "doctor": _Lazy("doctor", "Print the settings, check every service, say what to do."),
 }
 

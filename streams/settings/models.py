@@ -108,6 +108,7 @@ class ModelSettings(_Group):
     timeout: float = Field(default=60.0, gt=0, description="seconds a request may take")
     attempts: int = Field(default=3, ge=1, description="requests for one call, the first included")
     max_in_flight: int = Field(default=64, ge=1, description="requests at once, over all stages")
+    max_in_flight_per_model: int = Field(default=0, ge=0, description="requests at once to one model; 0: no own limit")
     max_completion_tokens: int = Field(default=1024, ge=1)
     structured_output: Literal["auto", "schema", "none"] = Field(
         default="auto", description="ask for a JSON schema; auto: until the server refuses it"

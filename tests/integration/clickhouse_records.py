@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from schemas import ids
-from schemas.deltas import FlushEvent, ProfileDelta, Timings
+from schemas.deltas import AddedValue, FlushEvent, ProfileDelta, Timings
 from schemas.flushes import FlushRef, Lane
 from schemas.profiles import ProfileState
 from schemas.stages import Dropped, EventTag, MemoBullet, MessageRef, ModelCall
@@ -93,6 +93,7 @@ def make_event(
         memo=(),
         tags=(),
         messages=(),
+        added=(),
         delta_ids=(),
         first_version=None,
         last_version=None,
@@ -117,6 +118,10 @@ def full_event() -> FlushEvent:
         messages=(
             MessageRef(message_id=text, role="user", occurred_at=NOON),
             MessageRef(message_id="", role="tool", occurred_at=LATEST),
+        ),
+        added=(
+            AddedValue(topic="t", sub_topic="s", value="new ‘value’; \\ 汉"),
+            AddedValue(topic="", sub_topic="", value=""),
         ),
         delta_ids=("a", "b"),
         first_version=0,

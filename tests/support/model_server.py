@@ -57,20 +57,21 @@ class Request:
 
     @property
     def model(self) -> str:
-        return self.body["model"]
+        return str(self.body["model"])
 
     @property
     def stage(self) -> str | None:
         """Name of the JSON schema asked for: the stage; None when none was asked for."""
-        return self.body.get("response_format", {}).get("json_schema", {}).get("name")
+        name = self.body.get("response_format", {}).get("json_schema", {}).get("name")
+        return None if name is None else str(name)
 
     @property
     def system(self) -> str:
-        return self.body["messages"][0]["content"]
+        return str(self.body["messages"][0]["content"])
 
     @property
     def user(self) -> str:
-        return self.body["messages"][1]["content"]
+        return str(self.body["messages"][1]["content"])
 
 
 Answer = Reply | str | dict[str, Any] | list[Any]

@@ -29,6 +29,7 @@ CREATE TABLE IF NOT EXISTS flush_events
     memo              Array(Tuple(text String, evidence Array(String))) CODEC(ZSTD),
     tags              Array(Tuple(tag String, value String)),
     messages          Array(Tuple(message_id String, role LowCardinality(String), occurred_at DateTime64(6, 'UTC'))),
+    added             Array(Tuple(topic LowCardinality(String), sub_topic LowCardinality(String), value String)),
     delta_ids         Array(String),
     first_version     Nullable(UInt64),
     last_version      Nullable(UInt64),

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.changes import MAX_SLOT_CHARACTERS
-from agents.flush_record import MergePolicy
 from agents.merge import fail_flush, merge_flush
-from agents.processor import Decision, MergeAnswer, Proposal, StageFailed
+from agents.policy import MergePolicy
+from agents.processor import Decision, MergeAnswer, Organisation, Proposal, Shortening, StageFailed
 from schemas.deltas import ProfileDelta
 from schemas.ids import delta_id, event_id
 from schemas.profiles import AppliedMark, Profile, ProfileState, apply_deltas
@@ -35,6 +35,12 @@ class Judge:
     def __init__(self, *answers: Sequence[Decision] | Exception | MergeAnswer) -> None:
         self.answers = list(answers)
         self.asked: list[list[Proposal]] = []
+
+    async def organise(self, topic: str, values: object, limit: int) -> Organisation:
+        return Organisation()
+
+    async def shorten(self, topic: str, value: object, budget: int) -> Shortening:
+        return Shortening()
 
     async def merge(self, proposals: Sequence[Proposal], memo: Memo) -> MergeAnswer:
         self.asked.append(list(proposals))

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.flush_record import MergePolicy
 from agents.merge_agent import MergeAgent
-from agents.processor import Decision, MergeAnswer, Proposal, StageFailed, StageUnavailable
+from agents.policy import MergePolicy
+from agents.processor import Decision, MergeAnswer, Organisation, Proposal, Shortening, StageFailed, StageUnavailable
 from schemas.codec import encode
 from schemas.dead_letters import DeadLetterReason
 from schemas.deltas import FlushEvent, ProfileDelta
@@ -36,6 +36,12 @@ class Judge:
     def __init__(self) -> None:
         self.asked = 0
         self.failures: list[Exception] = []
+
+    async def organise(self, topic: str, values: object, limit: int) -> Organisation:
+        return Organisation()
+
+    async def shorten(self, topic: str, value: object, budget: int) -> Shortening:
+        return Shortening()
 
     async def merge(self, proposals: Sequence[Proposal], memo: Memo) -> MergeAnswer:
         self.asked += 1

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from agents.processor import StageFailed, Summary
 from agents.summary import failed_memo, summarise
 from schemas.flushes import FlushBatch
 from schemas.stages import Dropped, MemoBullet, MessageRef, ModelCall
 from streams.errors import RecordFailed
-from tests.support.records import SAID, flush_batch
+from tests.support.records import SAID, flush_batch, flush_ref
 
 CALL = ModelCall(stage="summary", model="m", outcome="ok")
 
@@ -68,3 +70,25 @@ def test_a_failed_memo_says_why_and_keeps_the_calls_and_messages() -> None:
     assert (memo.status, memo.error, memo.calls, memo.bullets) == ("failed", "no_json: prose", (CALL,), ())
     assert [each.message_id for each in memo.messages] == ["m0", "m1", "m2"]
     assert failed_memo(flush_batch(), RecordFailed("internal_error", "bug")).calls == ()
+
+
+async def test_a_message_larger_than_the_budget_is_read_in_parts_and_nothing_of_it_is_left_out() -> None:
+    big = "I like tea. " * 60
+    batch = flush_batch(flush_ref(token_count=300))
+    messages = tuple(
+        replace(message, content=text) for message, text in zip(batch.messages, ("Hi.", big, "Bye."), strict=True)
+    )
+    seen: list[FlushBatch] = []
+
+    class Reader:
+        async def summarise(self, part: FlushBatch, known: object) -> Summary:
+            seen.append(part)
+            return Summary(bullets=(bullet(f"part {len(seen)}", "m0"),), calls=(CALL,))
+
+    memo = await summarise(replace(batch, messages=messages), Reader(), (), 100)
+    assert len(seen) > 2
+    assert "".join(message.content for part in seen for message in part.messages) == "Hi." + big + "Bye."
+    assert [found.text for found in memo.bullets] == [f"part {number}" for number in range(1, len(seen) + 1)]
+    assert memo.calls == (CALL,) * len(seen)
+    assert [message.message_id for message in memo.messages] == ["m0", "m1", "m2"]
+    assert len((await summarise(batch, Reader(), (), 300)).calls) == 1

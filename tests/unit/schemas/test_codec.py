@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from schemas.codec import InvalidRecord, decode, encode
-from schemas.deltas import FlushEvent, ProfileDelta, Timings
+from schemas.deltas import AddedValue, FlushEvent, ProfileDelta, Timings
 from schemas.flushes import FlushBatch
 from schemas.messages import ChatMessage
 from schemas.profiles import AppliedMark, Profile, ProfileState, apply_deltas
@@ -45,7 +45,8 @@ EVENT = (
     f'"tags":[{{"tag":"mood","value":"glad"}}],"messages":{MESSAGES},"delta_ids":["d"],"first_version":1,'
     f'"last_version":1,"calls":[{CALL}],"dropped":[{DROPPED}],"errors":{{"tag":"x: y"}},'
     '"timings":{"window":1500.0,"summary":0.0,"extract":0.0,"tag":0.0,"merge":0.25},'
-    '"recorded_at":"2026-03-01T12:00:00Z","processor":"rules","pipeline_version":"v"}'
+    '"recorded_at":"2026-03-01T12:00:00Z","processor":"rules","pipeline_version":"v",'
+    '"added":[{"topic":"t","sub_topic":"s","value":"v"}]}'
 )
 SLOT = (
     '{"topic":"interest","sub_topic":"drinks","value":"绿茶","update_hits":1,"evidence":["m0"],"assertion":"said",'
@@ -93,6 +94,7 @@ event = FlushEvent(
     memo=memo(ref).bullets,
     tags=(EventTag(tag="mood", value="glad"),),
     messages=memo(ref).messages,
+    added=(AddedValue(topic="t", sub_topic="s", value="v"),),
     delta_ids=("d",),
     first_version=1,
     last_version=1,

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from streams.tokens import count_tokens
+from streams.tokens import count_tokens, split_text
 
 
 @pytest.mark.parametrize(
@@ -35,3 +35,22 @@ def test_a_message_of_the_largest_size_is_counted_in_no_time(unit: str) -> None:
     began = time.perf_counter()
     assert count_tokens(text) > 0
     assert time.perf_counter() - began < 1.0
+
+
+@pytest.mark.parametrize(
+    "text", ["hello world. " * 300, "我在杭州工作。" * 300, "x7Gq!@" * 500, "a\n" * 900, "👩‍👩‍👧" * 90, "", "汉"]
+)
+@pytest.mark.parametrize("budget", [16, 100, 5000])
+def test_pieces_of_a_text_are_the_text_and_fit(text: str, budget: int) -> None:
+    pieces = split_text(text, budget)
+    assert "".join(pieces) == text
+    assert all(count_tokens(piece) <= budget for piece in pieces)
+    if count_tokens(text) <= budget:
+        assert pieces == [text]
+
+
+def test_a_text_is_cut_between_sentences_where_it_can_be() -> None:
+    assert split_text("One two three. Four five six. Seven eight nine.", 9) == [
+        "One two three. Four five six.",
+        " Seven eight nine.",
+    ]

@@ -1,0 +1,297 @@
+"""What the model costs: calls and tokens of every stage, for files of conversations, with a scripted model.
+
+``python -m benchmarks.model_cost FILE...`` windows the messages of each user as the worker does, and runs every window
+through all the stages, with the real client and real HTTP, against a server on loopback that answers by the rules. It
+prints calls and tokens for each stage, for a flush and for 1,000 messages, beside those of the anchor: a pipeline that
+always makes three calls a flush. It ends with 1 when a target is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from agents.extract import extract
+from agents.llm import LLMProcessor
+from agents.merge import merge_flush
+from agents.policy import MergePolicy
+from agents.processor import SlotName
+from agents.slots import slot_definitions
+from agents.summary import summarise
+from agents.tag import tag
+from benchmarks.scripted_answers import ScriptedModel
+from schemas.flushes import BatchMessage, FlushBatch, FlushRef
+from schemas.ids import flush_id
+from schemas.messages import ChatMessage, decode_message
+from schemas.pipeline import EventTagDefinition, Language, PipelineConfig
+from schemas.profiles import Profile, ProfileState, unify
+from streams.settings import ModelSettings
+from streams.tokens import count_tokens
+from streams.windows import Closed, WindowPolicy, Windows
+from tests.support.model_server import ModelServer, Request
+
+ROUTINE: Final = ("summary", "extract", "tag", "merge")
+DEFAULT_BUDGET: Final = 1024
+
+_LOG: Final = "benchmark"
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_TAGS: Final = (
+    EventTagDefinition(name="emotion", description="how the user feels"),
+    EventTagDefinition(name="goal", description="what the user wants to reach"),
+)
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """What a pipeline of three calls a flush spends on the same files, at a budget of 1,024 tokens without event tags.
+
+    Attributes:
+        calls: for 1,000 messages.
+        static: prompt tokens that every call repeats, for 1,000 messages.
+        prompts: the same for one flush, so for its three prompts.
+    """
+
+    calls: int
+    static: int
+    prompts: int
+
+
+ANCHORS: Final[dict[Language, Anchor]] = {
+    "en": Anchor(calls=138, static=144_500, prompts=3_146),
+    "zh": Anchor(calls=143, static=150_000, prompts=3_641),
+}
+MOST_CALLS_A_FLUSH: Final = 3
+MOST_CALLS: Final = 100
+"""For 1,000 messages."""
+
+MOST_OF_STATIC: Final = 0.6
+"""Share of the anchor's static tokens."""
+
+
+@dataclass
+class Stage:
+    """What one stage has cost: calls, and o200k tokens."""
+
+    calls: int = 0
+    static: int = 0
+    payload: int = 0
+    completion: int = 0
+
+
+@dataclass
+class Cost:
+    """What all flushes of some files have cost.
+
+    Attributes:
+        most_calls: routine calls of the flush that had most of them.
+    """
+
+    messages: int = 0
+    flushes: int = 0
+    most_calls: int = 0
+    stages: dict[str, Stage] = field(default_factory=lambda: defaultdict(Stage))
+    calls_a_flush: Counter[int] = field(default_factory=Counter)
+    outcomes: Counter[str] = field(default_factory=Counter)
+    deltas: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def routine(self) -> Stage:
+        """The sum over the stages that every flush may go through."""
+        total = Stage()
+        for name in ROUTINE:
+            stage = self.stages[name]
+            total.calls += stage.calls
+            total.static += stage.static
+            total.payload += stage.payload
+            total.completion += stage.completion
+        return total
+
+    def per_thousand(self, value: int) -> float:
+        """Return a figure for 1,000 messages."""
+        return 1000 * value / self.messages
+
+
+async def measure(messages: Sequence[ChatMessage], config: PipelineConfig, policy: WindowPolicy, *, idle: bool) -> Cost:
+    """Run the messages through windows and stages, and return what it cost."""
+    cost = Cost(messages=len(messages))
+    model = ScriptedModel(config)
+
+    async def answer(request: Request) -> dict[str, Any]:
+        said = await model(request)
+        stage = cost.stages[request.stage or ""]
+        stage.calls += 1
+        stage.static += count_tokens(request.system)
+        stage.payload += count_tokens(request.user)
+        stage.completion += count_tokens(json.dumps(said, ensure_ascii=False))
+        return said
+
+    async with ModelServer(answer) as server:
+        settings = ModelSettings(processor="llm", base_url=server.url, name="scripted")
+        processor = LLMProcessor(settings, config)
+        try:
+            await _run(messages, config, processor, Windows(policy), cost, idle=idle)
+        finally:
+            await processor.close()
+    return cost
+
+
+async def _run(
+    messages: Sequence[ChatMessage],
+    config: PipelineConfig,
+    processor: LLMProcessor,
+    windows: Windows[BatchMessage],
+    cost: Cost,
+    *,
+    idle: bool,
+) -> None:
+    states: dict[str, ProfileState] = {}
+    definitions = slot_definitions(config)
+    allowed = frozenset(definitions) if config.profile_strict_mode else None
+    tags = {unify(each.name) for each in config.event_tags}
+    policy = MergePolicy(pipeline_version="benchmark", allowed=allowed)
+    for batch in _batches(messages, windows, idle=idle):
+        user = batch.ref.user_id
+        state = states.get(user) or ProfileState(profile=Profile(tenant_id=batch.ref.tenant_id, user_id=user))
+        known: list[SlotName] = [slot.key for slot in state.profile.slots]
+        memo = await summarise(batch, processor, known)
+        extracted, tagged = await asyncio.gather(extract(memo, processor, known, allowed), tag(memo, processor, tags))
+        state = await merge_flush(
+            state, extracted, tagged, processor=processor, policy=policy, now=batch.ref.last_occurred_at
+        )
+        states[user] = state
+        assert state.event is not None
+        calls = sum(call.stage in ROUTINE for call in state.event.calls)
+        cost.flushes += 1
+        cost.most_calls = max(cost.most_calls, calls)
+        cost.calls_a_flush[calls] += 1
+        cost.outcomes[state.event.outcome] += 1
+        cost.deltas.update(delta.op for delta in state.deltas)
+
+
+def _batches(messages: Sequence[ChatMessage], windows: Windows[BatchMessage], *, idle: bool) -> list[FlushBatch]:
+    """Window the messages; the clock stands still, or, with `idle`, goes by when they were written."""
+    closed: list[Closed[BatchMessage]] = []
+    now = 0.0
+    for offset, message in enumerate(messages):
+        held = BatchMessage(
+            message_id=message.message_id or str(offset),
+            offset=offset,
+            role=message.role or "user",
+            content=message.content,
+            occurred_at=message.occurred_at or _EPOCH,
+            session_id=message.session_id,
+        )
+        if idle:
+            now = held.occurred_at.timestamp()
+            closed += windows.due(now)
+        tokens = count_tokens(message.content)
+        closed += windows.add(message.key, held, tokens=tokens, session=message.session_id, now=now)
+    closed += windows.close_all("flush")
+    return [_batch(window) for window in closed]
+
+
+def _batch(window: Closed[BatchMessage]) -> FlushBatch:
+    tenant_id, user_id = window.key.decode().split(":", 1)
+    messages = tuple(window.items)
+    first, last = messages[0].offset, messages[-1].offset
+    times = [message.occurred_at for message in messages]
+    ref = FlushRef(
+        flush_id=flush_id(_LOG, tenant_id, user_id, "memo", 0, first, last),
+        tenant_id=tenant_id,
+        user_id=user_id,
+        lane="memo",
+        log_id=_LOG,
+        partition=0,
+        first_offset=first,
+        last_offset=last,
+        trigger=window.trigger,
+        opened_at=min(times),
+        closed_at=max(times),
+        first_occurred_at=min(times),
+        last_occurred_at=max(times),
+        message_count=len(messages),
+        token_count=window.tokens,
+    )
+    return FlushBatch(ref=ref, messages=messages)
+
+
+def missed(cost: Cost, config: PipelineConfig) -> list[str]:
+    """Return the targets that are missed, in words."""
+    anchor = ANCHORS[config.language]
+    found: list[str] = []
+    calls = cost.per_thousand(cost.routine.calls)
+    static = cost.per_thousand(cost.routine.static)
+    allowed = MOST_CALLS_A_FLUSH + bool(config.event_tags)
+    if cost.most_calls > allowed:
+        found.append(f"a flush made {cost.most_calls} routine calls, more than {allowed}")
+    if calls > MOST_CALLS:
+        found.append(f"{calls:.1f} calls for 1,000 messages are more than {MOST_CALLS}")
+    if static > MOST_OF_STATIC * anchor.static:
+        found.append(
+            f"{static:,.0f} static tokens for 1,000 messages are over {MOST_OF_STATIC:.0%} of {anchor.static:,}"
+        )
+    return found
+
+
+def _load(file: Path) -> list[ChatMessage]:
+    with file.open("rb") as lines:
+        messages = [decode_message(line) for line in lines if line.strip()]
+    return [message for message in messages if message.type == "message"]
+
+
+def _language(messages: Sequence[ChatMessage]) -> Language:
+    text = "".join(message.content for message in messages)
+    return "zh" if sum("\u4e00" <= character <= "\u9fff" for character in text) > len(text) / 4 else "en"
+
+
+def _print(file: Path, cost: Cost, config: PipelineConfig) -> None:
+    anchor = ANCHORS[config.language]
+    print(f"{file.name} ({config.language}): {cost.messages} messages, {cost.flushes} flushes {dict(cost.outcomes)}")
+    print(f"{'':14}{'calls':>8}{'static':>10}{'payload':>10}{'completion':>12}")
+    for name, stage in (*((name, cost.stages[name]) for name in cost.stages), ("routine", cost.routine)):
+        print(f"{name:14}{stage.calls:>8,}{stage.static:>10,}{stage.payload:>10,}{stage.completion:>12,}")
+    for title, divisor in (("a flush", cost.flushes), ("1,000 msgs", cost.messages / 1000)):
+        sums = (value / divisor for value in asdict(cost.routine).values())
+        calls, static, payload, completion = sums
+        print(f"{title:14}{calls:>8.2f}{static:>10,.0f}{payload:>10,.0f}{completion:>12,.0f}")
+    print(f"{'anchor, 1,000':14}{anchor.calls:>8.2f}{anchor.static:>10,}")
+    print(f"calls a flush {dict(sorted(cost.calls_a_flush.items()))}, deltas {dict(cost.deltas)}")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.model_cost", description=__doc__)
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="JSON lines of chat messages")
+    parser.add_argument("--budget", type=int, default=DEFAULT_BUDGET, metavar="N", help="tokens of a window")
+    parser.add_argument("--idle", action="store_true", help="close windows after ten idle minutes, by `occurred_at`")
+    parser.add_argument("--tags", action="store_true", help="with event tags")
+    parser.add_argument("--json", action="store_true", help="one JSON object for each file")
+    options = parser.parse_args(arguments)
+    problems: list[str] = []
+    for file in options.files:
+        messages = _load(file)
+        config = PipelineConfig(language=_language(messages), event_tags=_TAGS if options.tags else ())
+        policy = WindowPolicy(tokens=options.budget)
+        cost = asyncio.run(measure(messages, config, policy, idle=options.idle))
+        if options.json:
+            print(msgspec.json.encode({"file": file.name, **asdict(cost), "routine": cost.routine}).decode())
+        else:
+            _print(file, cost, config)
+        problems += [f"{file.name}: {problem}" for problem in missed(cost, config)]
+    for problem in problems:
+        print(f"missed: {problem}", file=sys.stderr)
+    return 1 if problems and options.budget == DEFAULT_BUDGET else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
