@@ -16,7 +16,8 @@ from agents import archive, extract, index, summary, tag
 from agents.merge_agent import MergeAgent
 from agents.policy import MergePolicy
 from agents.processor import Processor
-from agents.slots import slot_definitions
+from agents.rules.slots import allowed_slots
+from agents.slots import slot_definitions, written_out
 from agents.window import WindowAgent
 from schemas.deltas import FlushEvent, ProfileDelta
 from schemas.pipeline import PipelineConfig
@@ -44,7 +45,7 @@ _FETCH_SECONDS: Final = 1.0
 
 def pipeline_version(config: PipelineConfig, processor: Processor) -> str:
     """Return the hash that deltas carry: it changes with the configuration, the prompts and the model."""
-    parts = f"{config.content_hash()}\n{processor.name}\n{processor.version}"
+    parts = f"{written_out(config).content_hash()}\n{processor.name}\n{processor.version}"
     return hashlib.sha256(parts.encode()).hexdigest()[:12]
 
 
@@ -123,7 +124,8 @@ class Worker:
         self.window = self._window_agent(settings, config, windows, log_id, partitions)
         definitions = slot_definitions(config)
         summary.register(self._pipeline, processor, profiles, config.max_chat_blob_buffer_process_token_size)
-        allowed = frozenset(definitions) if config.profile_strict_mode else None
+        filled = allowed_slots(config) if processor.name == "rules" else frozenset()
+        allowed = frozenset(definitions) | filled if config.profile_strict_mode else None
         extract.register(self._pipeline, processor, profiles, allowed)
         tag.register(self._pipeline, processor, profiles, {unify(tag.name) for tag in config.event_tags})
         policy = MergePolicy(

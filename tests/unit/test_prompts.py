@@ -177,7 +177,7 @@ def test_strict_mode_says_so() -> None:
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_shipped_slots_are_well_formed(language) -> None:
     topics = default_slots(language)
-    assert len(topics) == (9 if language == "zh" else 8)
+    assert len(topics) == (9 if language == "zh" else 10)
     assert all(topic.sub_topics for topic in topics)
     names = [(topic.topic, each.name) for topic in topics for each in topic.sub_topics]
     assert len(set(names)) == len(names) == len(slot_definitions(PipelineConfig(language=language)))
