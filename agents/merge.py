@@ -43,10 +43,8 @@ async def merge_flush(
     changes = Changes(state.profile)
     memo = extracted.memo
     if extracted.status == "ok" and memo is not None:
-        waiting = sorted(extracted.candidates, key=lambda candidate: not candidate.retracts)
-        while waiting:
-            this_round, waiting = _first_of_each_slot(waiting)
-            await _merge_round(this_round, changes, memo, processor, policy)
+        ordered = sorted(extracted.candidates, key=lambda candidate: not candidate.retracts)
+        await _merge(ordered, changes, memo, processor, policy)
         await tidy(state.profile, changes, processor, policy)
     return flush_record(
         state,
@@ -88,46 +86,53 @@ def fail_flush(
     )
 
 
-def _first_of_each_slot(candidates: Sequence[Candidate]) -> tuple[list[Candidate], list[Candidate]]:
-    """Split off the first candidate for each slot: the next one for it must see what became of the first."""
-    first: dict[SlotName, Candidate] = {}
-    rest: list[Candidate] = []
-    for candidate in candidates:
-        if first.setdefault((candidate.topic, candidate.sub_topic), candidate) is not candidate:
-            rest.append(candidate)
-    return list(first.values()), rest
-
-
-async def _merge_round(
+async def _merge(
     candidates: Sequence[Candidate], changes: Changes, memo: Memo, processor: Processor, policy: MergePolicy
 ) -> None:
+    """Settle what code can, then put all the rest to the processor in one request.
+
+    Where one candidate for a slot waits for a decision, the later ones for it do too; each decision is carried out on
+    what the earlier ones have made of the slot.
+    """
     proposals: list[Proposal] = []
-    outcomes: list[Change | Proposal] = []
+    undecided: set[SlotName] = set()
     for candidate in candidates:
         slot = (candidate.topic, candidate.sub_topic)
         present = changes.values.get(slot)
-        if candidate.retracts and present is None:
-            # An inferred retraction ("likes tea", so does not dislike it) was never more than a precaution.
-            if candidate.assertion == "said":
-                changes.drop("nothing_to_retract", candidate)
-        elif not candidate.retracts and present is not None and _repeats(candidate.memo, present):
-            outcomes.append(Change(candidate, "confirm", present, present, None, "said again"))
-        elif present is None and not policy.needs_decision(slot):
-            outcomes.append(Change(candidate, "add", None, candidate.memo, candidate.memo, "first value of this slot"))
-        else:
-            proposal = Proposal(
+        if slot not in undecided and _settle(candidate, present, changes, policy):
+            continue
+        undecided.add(slot)
+        proposals.append(
+            Proposal(
                 number=len(proposals) + 1,
                 candidate=candidate,
                 present=present,
                 update_description=policy.update_descriptions.get(slot, ""),
             )
-            proposals.append(proposal)
-            outcomes.append(proposal)
+        )
     decisions = await _ask(proposals, changes, memo, processor)
-    for outcome in outcomes:
-        change = outcome if isinstance(outcome, Change) else _decide(outcome, decisions.get(outcome.number), changes)
+    for proposal in proposals:
+        change = _decide(proposal.candidate, decisions.get(proposal.number), changes)
         if change is not None:
             changes.make(change)
+
+
+def _settle(candidate: Candidate, present: str | None, changes: Changes, policy: MergePolicy) -> bool:
+    """Deal with a candidate that needs no decision; returns whether that is so."""
+    if candidate.retracts:
+        # An inferred retraction ("likes tea", so does not dislike it) was never more than a precaution.
+        if present is None and candidate.assertion == "said":
+            changes.drop("nothing_to_retract", candidate)
+        return present is None
+    if present is not None:
+        if not _repeats(candidate.memo, present):
+            return False
+        changes.make(Change(candidate, "confirm", present, present, None, "said again"))
+        return True
+    if policy.needs_decision((candidate.topic, candidate.sub_topic)):
+        return False
+    changes.make(Change(candidate, "add", None, candidate.memo, candidate.memo, "first value of this slot"))
+    return True
 
 
 async def _ask(
@@ -155,14 +160,14 @@ def _by_number(answer: MergeAnswer, count: int, dropped: list[Dropped]) -> dict[
     return decisions
 
 
-def _decide(proposal: Proposal, decision: Decision | None, changes: Changes) -> Change | None:
-    candidate, present = proposal.candidate, proposal.present
+def _decide(candidate: Candidate, decision: Decision | None, changes: Changes) -> Change | None:
+    present = changes.values.get((candidate.topic, candidate.sub_topic))
     if candidate.retracts and (decision is None or decision.action == "APPEND"):
         # There is nothing that could be kept of "no longer" by adding it: leaving the value is the smaller error.
         changes.drop("undecided_retraction", candidate)
         return None
     if decision is None:
-        decision = Decision(number=proposal.number, action="APPEND", reason="kept: no decision was given")
+        decision = Decision(number=0, action="APPEND", reason="kept: no decision was given")
     if decision.action == "ABORT":
         if not (candidate.retracts and candidate.assertion == "inferred"):
             changes.drop("aborted", candidate, decision.reason)
@@ -196,7 +201,7 @@ def _decide(proposal: Proposal, decision: Decision | None, changes: Changes) -> 
         return Change(candidate, "delete", present, None, None, reason)
     if value == present:
         return Change(candidate, "confirm", present, present, None, reason)
-    return Change(candidate, "update", present, value, candidate.memo, reason)
+    return Change(candidate, "update", present, value, None if candidate.retracts else candidate.memo, reason)
 
 
 def _repeats(memo: str, present: str) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from agents.processor import Processor, SlotName
+from agents.quotes import own_words
 from agents.stage_agent import StageAgent, calls_of
 from schemas.flushes import BatchMessage, FlushBatch
 from schemas.profiles import ProfileState
@@ -24,20 +25,22 @@ async def summarise(
 ) -> Memo:
     """Return the memo of a batch.
 
-    A batch of more than `budget` tokens, which holds a message that is larger, is summarised in parts. A bullet is kept
-    if it has text and cites messages of this batch that the user wrote; citations of anything else are removed. What is
-    not kept is counted in `dropped`.
+    What the user's messages copy from messages that are not the user's is taken out first (`agents.quotes`). A batch
+    of more than `budget` tokens, which holds a message that is larger, is summarised in parts. A bullet is kept if it
+    has text and cites messages of this batch that the user wrote; citations of anything else are removed. What is not
+    kept is counted in `dropped`.
 
     Raises:
         StageFailed: when the processor cannot summarise this batch.
         StageUnavailable: when it cannot now.
     """
     started = time.perf_counter()
-    parts = [batch]
+    given = own_words(batch)
+    parts = [given]
     if budget is not None and batch.ref.token_count > budget:
-        parts = await asyncio.to_thread(_parts, batch, budget)
+        parts = await asyncio.to_thread(_parts, given, budget)
     summaries = [await processor.summarise(part, known) for part in parts]
-    citable = {message.message_id for message in batch.messages if message.role == "user"}
+    citable = {message.message_id for message in given.messages if message.role == "user" and message.content}
     bullets: list[MemoBullet] = []
     dropped = [drop for summary in summaries for drop in summary.dropped]
     for bullet in (bullet for summary in summaries for bullet in summary.bullets):

@@ -3,7 +3,8 @@
 ``python -m benchmarks.model_cost FILE...`` windows the messages of each user as the worker does, and runs every window
 through all the stages, with the real client and real HTTP, against a server on loopback that answers by the rules. It
 prints calls and tokens for each stage, for a flush and for 1,000 messages, beside those of the anchor: a pipeline that
-always makes three calls a flush. It ends with 1 when a target is missed.
+always makes three calls a flush. Where it measures as the anchor was measured (windows that only 1,024 tokens close, no
+event tags) it ends with 1 when a target is missed.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import argparse
 import asyncio
 import json
 import sys
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -29,6 +30,7 @@ from agents.processor import SlotName
 from agents.slots import slot_definitions
 from agents.summary import summarise
 from agents.tag import tag
+from benchmarks.model_server import ModelServer, Request
 from benchmarks.scripted_answers import ScriptedModel
 from schemas.flushes import BatchMessage, FlushBatch, FlushRef
 from schemas.ids import flush_id
@@ -38,7 +40,6 @@ from schemas.profiles import Profile, ProfileState, unify
 from streams.settings import ModelSettings
 from streams.tokens import count_tokens
 from streams.windows import Closed, WindowPolicy, Windows
-from tests.support.model_server import ModelServer, Request
 
 ROUTINE: Final = ("summary", "extract", "tag", "merge")
 DEFAULT_BUDGET: Final = 1024
@@ -58,17 +59,15 @@ class Anchor:
     Attributes:
         calls: for 1,000 messages.
         static: prompt tokens that every call repeats, for 1,000 messages.
-        prompts: the same for one flush, so for its three prompts.
     """
 
     calls: int
     static: int
-    prompts: int
 
 
 ANCHORS: Final[dict[Language, Anchor]] = {
-    "en": Anchor(calls=138, static=144_500, prompts=3_146),
-    "zh": Anchor(calls=143, static=150_000, prompts=3_641),
+    "en": Anchor(calls=138, static=144_500),
+    "zh": Anchor(calls=143, static=150_000),
 }
 MOST_CALLS_A_FLUSH: Final = 3
 MOST_CALLS: Final = 100
@@ -99,7 +98,7 @@ class Cost:
     messages: int = 0
     flushes: int = 0
     most_calls: int = 0
-    stages: dict[str, Stage] = field(default_factory=lambda: defaultdict(Stage))
+    stages: dict[str, Stage] = field(default_factory=dict)
     calls_a_flush: Counter[int] = field(default_factory=Counter)
     outcomes: Counter[str] = field(default_factory=Counter)
     deltas: Counter[str] = field(default_factory=Counter)
@@ -108,8 +107,7 @@ class Cost:
     def routine(self) -> Stage:
         """The sum over the stages that every flush may go through."""
         total = Stage()
-        for name in ROUTINE:
-            stage = self.stages[name]
+        for stage in (self.stages[name] for name in ROUTINE if name in self.stages):
             total.calls += stage.calls
             total.static += stage.static
             total.payload += stage.payload
@@ -128,7 +126,7 @@ async def measure(messages: Sequence[ChatMessage], config: PipelineConfig, polic
 
     async def answer(request: Request) -> dict[str, Any]:
         said = await model(request)
-        stage = cost.stages[request.stage or ""]
+        stage = cost.stages.setdefault(request.stage or "", Stage())
         stage.calls += 1
         stage.static += count_tokens(request.system)
         stage.payload += count_tokens(request.user)
@@ -225,15 +223,14 @@ def _batch(window: Closed[BatchMessage]) -> FlushBatch:
     return FlushBatch(ref=ref, messages=messages)
 
 
-def missed(cost: Cost, config: PipelineConfig) -> list[str]:
+def missed(cost: Cost, language: Language) -> list[str]:
     """Return the targets that are missed, in words."""
-    anchor = ANCHORS[config.language]
+    anchor = ANCHORS[language]
     found: list[str] = []
     calls = cost.per_thousand(cost.routine.calls)
     static = cost.per_thousand(cost.routine.static)
-    allowed = MOST_CALLS_A_FLUSH + bool(config.event_tags)
-    if cost.most_calls > allowed:
-        found.append(f"a flush made {cost.most_calls} routine calls, more than {allowed}")
+    if cost.most_calls > MOST_CALLS_A_FLUSH:
+        found.append(f"a flush made {cost.most_calls} routine calls, more than {MOST_CALLS_A_FLUSH}")
     if calls > MOST_CALLS:
         found.append(f"{calls:.1f} calls for 1,000 messages are more than {MOST_CALLS}")
     if static > MOST_OF_STATIC * anchor.static:
@@ -257,14 +254,13 @@ def _language(messages: Sequence[ChatMessage]) -> Language:
 def _print(file: Path, cost: Cost, config: PipelineConfig) -> None:
     anchor = ANCHORS[config.language]
     print(f"{file.name} ({config.language}): {cost.messages} messages, {cost.flushes} flushes {dict(cost.outcomes)}")
-    print(f"{'':14}{'calls':>8}{'static':>10}{'payload':>10}{'completion':>12}")
+    print(f"{'':16}{'calls':>8}{'static':>10}{'payload':>10}{'completion':>12}")
     for name, stage in (*((name, cost.stages[name]) for name in cost.stages), ("routine", cost.routine)):
-        print(f"{name:14}{stage.calls:>8,}{stage.static:>10,}{stage.payload:>10,}{stage.completion:>12,}")
-    for title, divisor in (("a flush", cost.flushes), ("1,000 msgs", cost.messages / 1000)):
-        sums = (value / divisor for value in asdict(cost.routine).values())
-        calls, static, payload, completion = sums
-        print(f"{title:14}{calls:>8.2f}{static:>10,.0f}{payload:>10,.0f}{completion:>12,.0f}")
-    print(f"{'anchor, 1,000':14}{anchor.calls:>8.2f}{anchor.static:>10,}")
+        print(f"{name:16}{stage.calls:>8,}{stage.static:>10,}{stage.payload:>10,}{stage.completion:>12,}")
+    for title, divisor in (("a flush", cost.flushes), ("1,000 messages", cost.messages / 1000)):
+        calls, static, payload, completion = (value / divisor for value in asdict(cost.routine).values())
+        print(f"{title:16}{calls:>8.2f}{static:>10,.0f}{payload:>10,.0f}{completion:>12,.0f}")
+    print(f"{'anchor':16}{anchor.calls:>8.2f}{anchor.static:>10,}   for 1,000 messages")
     print(f"calls a flush {dict(sorted(cost.calls_a_flush.items()))}, deltas {dict(cost.deltas)}")
 
 
@@ -284,13 +280,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         policy = WindowPolicy(tokens=options.budget)
         cost = asyncio.run(measure(messages, config, policy, idle=options.idle))
         if options.json:
-            print(msgspec.json.encode({"file": file.name, **asdict(cost), "routine": cost.routine}).decode())
+            print(
+                json.dumps(
+                    {"file": file.name, **msgspec.to_builtins(cost, str_keys=True), "routine": asdict(cost.routine)}
+                )
+            )
         else:
             _print(file, cost, config)
-        problems += [f"{file.name}: {problem}" for problem in missed(cost, config)]
+        if options.budget == DEFAULT_BUDGET and not (options.tags or options.idle):
+            problems += [f"{file.name}: {problem}" for problem in missed(cost, config.language)]
     for problem in problems:
         print(f"missed: {problem}", file=sys.stderr)
-    return 1 if problems and options.budget == DEFAULT_BUDGET else 0
+    return 1 if problems else 0
 
 
 if __name__ == "__main__":

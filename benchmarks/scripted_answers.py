@@ -1,7 +1,8 @@
 """`ScriptedModel`: answers prompts in the form that a model would, but by the rules: the same prompt, the same answer.
 
 It sees what a model sees, the text of the prompt, and nothing else. Its summary notes every sentence in which the user
-speaks in the first person, so that it is seldom empty; values, tags and decisions are those of the rules.
+speaks in the first person, so that it is seldom empty; values, tags and decisions are those of the rules. Like
+them it leaves topics and long values as they are.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from typing import Any, Final
 from agents.processor import Proposal
 from agents.rules.processor import RuleProcessor
 from agents.rules.text import statements
+from benchmarks.model_server import Request
 from schemas.flushes import FlushRef
 from schemas.pipeline import PipelineConfig
 from schemas.stages import Candidate, Memo, MemoBullet
-from tests.support.model_server import Request
 
 _NOW: Final = datetime(2000, 1, 1, tzinfo=UTC)
 _REF: Final = FlushRef(
@@ -50,7 +51,7 @@ _ESCAPES: Final = (("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'), ("&amp;", "&")
 
 
 class ScriptedModel:
-    """A script for `tests.support.model_server.ModelServer`.
+    """A script for `benchmarks.model_server.ModelServer`.
 
     Args:
         config: the configuration that the prompts are made with.
@@ -63,14 +64,12 @@ class ScriptedModel:
             "extract": self._extract,
             "tag": self._tag,
             "merge": self._merge,
+            "organise": _no_groups,
+            "shorten": _no_shorter_value,
         }
 
     async def __call__(self, request: Request) -> dict[str, Any]:
-        """Return the answer to a request.
-
-        Raises:
-            KeyError: for a stage that has no scripted answers.
-        """
+        """Return the answer to a request."""
         return await self._stages[request.stage or ""](request.user)
 
     async def _summary(self, prompt: str) -> dict[str, Any]:
@@ -108,6 +107,14 @@ class ScriptedModel:
             for each in answer.decisions
         ]
         return {"decisions": decisions}
+
+
+async def _no_groups(_prompt: str) -> dict[str, Any]:
+    return {"groups": []}
+
+
+async def _no_shorter_value(_prompt: str) -> dict[str, Any]:
+    return {"memo": ""}
 
 
 def _memo(prompt: str) -> Memo:

@@ -8,10 +8,10 @@ import pytest
 
 from agents.llm import LLMProcessor
 from agents.rules.processor import RuleProcessor
+from benchmarks.model_server import ModelServer
 from schemas.pipeline import PipelineConfig
 from streams.settings import ModelSettings
 from tests.support.memo_lane import MemoLane, Script
-from tests.support.model_server import ModelServer
 
 LaneMaker = Callable[..., MemoLane]
 

@@ -13,10 +13,10 @@ import pytest
 from agents.llm.client import Completed, ModelClient, Prompt, retry_after
 from agents.llm.formats import BULLETS, BulletItem
 from agents.processor import StageFailed, StageUnavailable
+from benchmarks.model_server import ModelServer, Reply
 from streams.backoff import Backoff
 from streams.errors import DependencyDown
 from streams.settings import ModelSettings
-from tests.support.model_server import ModelServer, Reply
 
 KEY = "sk-very-secret-key"
 GOOD = {"bullets": [{"text": "likes tea", "messages": [1]}]}
@@ -282,6 +282,29 @@ async def test_the_limit_of_requests_in_flight_holds(server: ModelServer) -> Non
     await model.close()
     assert server.peak == 3
     assert len(server.requests) == 12
+
+
+async def test_each_model_has_its_own_limit_beside_the_one_over_all(server: ModelServer) -> None:
+    gates = {"big": asyncio.Event(), "small": asyncio.Event()}
+    server.script = lambda request: Reply(content=GOOD, release=gates[request.model])
+    model = client(server, max_in_flight=3, max_in_flight_per_model=2)
+
+    def ask(name: str, count: int) -> list[asyncio.Task[Completed[BulletItem]]]:
+        return [
+            asyncio.create_task(model.complete(PROMPT, BULLETS, model=name, temperature=0, max_tokens=9))
+            for _ in range(count)
+        ]
+
+    big, small = ask("big", 6), ask("small", 6)
+    await server.wait_for(3)
+    assert sorted(request.model for request in server.requests) == ["big", "big", "small"], "the others are not kept"
+    gates["small"].set()
+    await asyncio.gather(*small)
+    assert sum(request.model == "big" for request in server.requests) == 2
+    gates["big"].set()
+    await asyncio.gather(*big)
+    await model.close()
+    assert (server.peak, len(server.requests)) == (3, 12)
 
 
 async def test_a_call_that_backs_off_makes_room_for_others(server: ModelServer) -> None:

@@ -10,12 +10,12 @@ import pytest
 
 from agents.llm import LLMProcessor, ModelClient
 from agents.processor import Processor, Proposal, StageFailed, StageUnavailable
+from benchmarks.model_server import ModelServer, Reply
 from schemas.flushes import BatchMessage, FlushBatch, FlushRef
 from schemas.pipeline import EventTagDefinition, PipelineConfig, SubTopic, Topic
 from schemas.stages import Candidate, EventTag, Memo, MemoBullet, MessageRef
 from streams.backoff import Backoff
 from streams.settings import ModelSettings
-from tests.support.model_server import ModelServer, Reply
 
 AT = datetime(2031, 5, 2, 21, 0, tzinfo=UTC)
 REF = FlushRef(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from benchmarks.model_server import Reply
 from schemas.pipeline import EventTagDefinition, SubTopic, Topic
 from tests.support.memo_lane import Script, bullets, decisions, fact, facts, other, user
-from tests.support.model_server import Reply
 
 NAME = "basic_info/name"
 LIKES = "interest/likes"

@@ -14,12 +14,12 @@ from agents.processor import Processor, StageFailed
 from agents.slots import slot_definitions
 from agents.summary import failed_memo, summarise
 from agents.tag import failed_tagging, tag
+from benchmarks.model_server import Answer, Reply, Request
 from schemas.flushes import BatchMessage, FlushBatch
 from schemas.pipeline import PipelineConfig
 from schemas.profiles import Profile, ProfileState, unify
 from schemas.stages import Candidates, Memo
 from streams.errors import RecordFailed
-from tests.support.model_server import Answer, Reply, Request
 from tests.support.records import flush_ref
 
 SAID = datetime(2031, 5, 2, 21, 0, tzinfo=UTC)

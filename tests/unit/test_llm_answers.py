@@ -8,7 +8,7 @@ import json
 import pytest
 
 from agents.llm.answers import REPAIR_LIMIT, UnreadableAnswer, read_answer
-from agents.llm.formats import BULLETS, DECISIONS, FACTS, TAGS
+from agents.llm.formats import BULLETS, DECISIONS, FACTS, GROUPS, SHORT, TAGS
 from agents.llm.nothing import is_nothing
 from agents.llm.values import Numbers, Text
 
@@ -245,7 +245,39 @@ def test_values_that_look_like_nothing_are_values(value: str) -> None:
     assert not is_nothing(value)
 
 
-@pytest.mark.parametrize("answer_format", [BULLETS, FACTS, TAGS, DECISIONS], ids=lambda each: each.stage)
+@pytest.mark.parametrize(
+    "answer",
+    [
+        '{"memo": "moved to Lyon"}',
+        '```json\n{"memo": "moved to Lyon"}\n```',
+        '<think>{"memo": "draft"}</think>Here: {"memo": "moved to Lyon"} Short enough?',
+        "{'memo': 'moved to Lyon'}",
+        '[{"memo": "moved to Lyon"}]',
+    ],
+)
+async def test_an_answer_that_is_one_item(answer: str) -> None:
+    read = await read_answer(answer, SHORT)
+    assert [item.memo for item in read.items] == ["moved to Lyon"]
+
+
+@pytest.mark.parametrize(
+    "answer", ["[]", "{}", '{"text": "moved"}', '{"memo": {"a": 1}}', "moved to Lyon", '{"memo": "moved to Ly']
+)
+async def test_an_answer_that_is_not_that_item(answer: str) -> None:
+    with pytest.raises(UnreadableAnswer):
+        await read_answer(answer, SHORT)
+
+
+def test_the_schema_of_one_item_is_its_own() -> None:
+    assert SHORT.json_schema() == {
+        "type": "object",
+        "properties": {"memo": {"type": "string"}},
+        "required": ["memo"],
+        "additionalProperties": False,
+    }
+
+
+@pytest.mark.parametrize("answer_format", [BULLETS, FACTS, TAGS, DECISIONS, GROUPS], ids=lambda each: each.stage)
 def test_schemas_are_strict(answer_format) -> None:
     schema = answer_format.json_schema()
     item = schema["properties"][answer_format.key]["items"]

@@ -57,6 +57,7 @@ class Request:
 
     @property
     def model(self) -> str:
+        """Name of the model that is asked."""
         return str(self.body["model"])
 
     @property
@@ -67,10 +68,12 @@ class Request:
 
     @property
     def system(self) -> str:
+        """The first message: the static part of the prompt."""
         return str(self.body["messages"][0]["content"])
 
     @property
     def user(self) -> str:
+        """The second message: the payload."""
         return str(self.body["messages"][1]["content"])
 
 
