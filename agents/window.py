@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -95,6 +96,8 @@ class WindowAgent:
         partitions: number of partitions of the chat topic.
         flushes: name of the flush topic.
         on_emit: told the id of each batch that was sent.
+        suspicious_pause: seconds without a sweep after which the process must have been suspended for so long that its
+            partitions may have another owner.
 
     Attributes:
         read_up_to: for each partition, the offset after the last record taken.
@@ -117,10 +120,12 @@ class WindowAgent:
         now: Callable[[], datetime],
         monotonic: Callable[[], float] = time.monotonic,
         on_emit: Callable[[str], None] = lambda _flush_id: None,
+        suspicious_pause: float = math.inf,
     ) -> None:
         self.windows: Windows[Held] = Windows(policy)
         self.ledger = Ledger(source)
         self.moved = 0
+        self._passing = 0
         self.read_up_to: dict[int, int] = {}
         self._sender = sender
         self._dead_letters = dead_letters
@@ -133,6 +138,9 @@ class WindowAgent:
         self._now = now
         self._monotonic = monotonic
         self._on_emit = on_emit
+        self._suspicious_pause = suspicious_pause
+        self._swept = monotonic()
+        self._closing_from = -math.inf
         self._intake = Intake(source, self.ledger, _MAX_UNSENT)
         self._rebuilds: dict[bytes, Rebuild] = {}
         self._unsent: dict[bytes, deque[Emission]] = {}
@@ -140,8 +148,8 @@ class WindowAgent:
 
     @property
     def running(self) -> int:
-        """Batches that are closed and not yet sent."""
-        return sum(map(len, self._unsent.values()))
+        """Batches that are closed and not yet sent, and records that enter no window and are being passed on."""
+        return sum(map(len, self._unsent.values())) + self._passing
 
     async def consume(self, stream: EventStream) -> None:
         """Take messages from a stream for as long as it lasts: the body of the agent."""
@@ -177,9 +185,17 @@ class WindowAgent:
         )
 
     def sweep(self) -> None:
-        """Close the windows whose time has come; called a few times a second."""
-        if not self._intake.draining:
-            self._emit_all(list(self.windows.due(self._monotonic())))
+        """Close the windows whose time has come; called a few times a second.
+
+        A process that was suspended for so long that the group may have given its partitions to another does not close
+        windows at once when it wakes: it first leaves the client time to learn of it.
+        """
+        now = self._monotonic()
+        if now - self._swept > self._suspicious_pause:
+            self._closing_from = now + self._suspicious_pause
+        self._swept = now
+        if not self._intake.draining and now >= self._closing_from:
+            self._emit_all(list(self.windows.due(now)))
 
     def close_all(self) -> None:
         """Close every window now, because the log behind them will not survive the stop, and take nothing more."""
@@ -314,8 +330,17 @@ class WindowAgent:
             self._on_emit(ref.flush_id)
 
     async def _park(self, entry: Entry, failure: RecordFailed) -> None:
-        await self._insist(lambda: self._dead_letters.park(entry.event, "window", failure))
-        self.ledger.close(entry)
+        await self._finish(entry, lambda: self._dead_letters.park(entry.event, "window", failure))
+
+    async def _finish(self, entry: Entry, send: Callable[[], Awaitable[None]]) -> None:
+        """Send what becomes of a record that enters no window, then let it be acknowledged; a drain waits for it."""
+        self._passing += 1
+        try:
+            await self._insist(send)
+            self.ledger.close(entry)
+        finally:
+            self._passing -= 1
+            self._forget_windows_when_drained()
 
     async def _move(self, entry: Entry, key: bytes) -> None:
         """Send a message on to the partition of its user: a publisher used another key or partitioner."""
@@ -329,10 +354,9 @@ class WindowAgent:
             headers=[*header_items(message.headers), (MOVED_HEADER, origin)],
             timestamp=message.timestamp,
         )
-        await self._insist(lambda: self._sender.send(moved))
+        await self._finish(entry, lambda: self._sender.send(moved))
         self.moved += 1
         logger.info("moved %s[%d]@%d to its user's partition", message.topic, message.partition, message.offset)
-        self.ledger.close(entry)
 
     async def _insist(self, send: Callable[[], Awaitable[None]]) -> None:
         await insist("window", send, self._backoff)
@@ -343,7 +367,7 @@ class WindowAgent:
         self._forget_windows_when_drained()
 
     def _forget_windows_when_drained(self) -> None:
-        if self._intake.draining and not self._tasks:
+        if self._intake.draining and not self._tasks and not self._passing:
             self._forget()
 
     def _forget(self) -> None:

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from benchmarks.harness import Overrides, WorkerProcess, Written, command, discrepancies, environment, read_topics
 from schemas.profiles import Profile, apply_deltas
+from streams.cli.common import EXIT_REFUSED
 from streams.embedded.services import EmbeddedServices
 from streams.settings import Settings, load_settings
 from streams.stores import open_archive, open_vectors
@@ -60,7 +61,10 @@ async def account(files: Sequence[Path], overrides: Overrides | None = None) -> 
             env = environment(services.settings, own)
             started = time.monotonic()
             async with WorkerProcess(env, Path(folder) / "worker.log"):
-                sent = json.loads(await command("publish", "--flush", "--json", *map(str, files), env=env))
+                published = await command(
+                    "publish", "--flush", "--json", *map(str, files), env=env, expect=(0, EXIT_REFUSED)
+                )
+                sent = json.loads(published)
                 settings = load_settings(overrides={**services.settings, **own})
                 written = await read_topics(
                     settings.kafka, lambda written: bool(written.messages) and written.ended >= written.messages, _LIMIT

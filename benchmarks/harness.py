@@ -7,7 +7,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -40,11 +40,11 @@ class CommandError(Exception):
     """A command of the program ended with another exit code than expected."""
 
 
-async def command(*arguments: str, env: Mapping[str, str], expect: int = 0) -> str:
+async def command(*arguments: str, env: Mapping[str, str], expect: Container[int] = (0,)) -> str:
     """Run ``profilestream`` with these arguments and return what it prints.
 
     Raises:
-        CommandError: when its exit code is not `expect`.
+        CommandError: when its exit code is not among `expect`.
     """
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -56,7 +56,7 @@ async def command(*arguments: str, env: Mapping[str, str], expect: int = 0) -> s
         stderr=asyncio.subprocess.PIPE,
     )
     out, err = await process.communicate()
-    if process.returncode != expect:
+    if process.returncode not in expect:
         raise CommandError(f"{' '.join(arguments)} ended with {process.returncode}: {err.decode()}")
     return out.decode()
 
@@ -173,7 +173,9 @@ def _take(written: Written, names: Topics, topic: str, records: Sequence[Consume
         if topic == names.messages:
             try:
                 body = json.loads(record.value)
-            except (ValueError, TypeError):
+            except (ValueError, TypeError, RecursionError):
+                body = None
+            if not isinstance(body, dict):
                 body = {"type": "unreadable"}
             written.published.append((record.partition, record.offset, body))
         elif topic == names.flushes:

@@ -24,6 +24,7 @@ ROLES: Final[tuple[str, ...]] = get_args(Role)
 
 TenantId = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_.\-]{1,64}$(?!\n)")]
 UserId = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
+Name = Annotated[str, msgspec.Meta(max_length=256)]
 AwareDatetime = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
@@ -35,7 +36,7 @@ class ChatMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         role: who wrote it; needed for messages, not for control events.
         content: the text; not empty for messages.
         tenant_id: letters, digits, ``_``, ``.`` and ``-``, at most 64.
-        session_id: the conversation, as the application names it.
+        session_id: the conversation, as the application names it; like the next two, at most 256 characters.
         message_id: the application's id; otherwise the place in the log is used.
         speaker: display name of the author.
         occurred_at: when it was written (RFC 3339 with an offset); otherwise the Kafka timestamp is used.
@@ -46,9 +47,9 @@ class ChatMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     role: Role | None = None
     content: str = ""
     tenant_id: TenantId = DEFAULT_TENANT
-    session_id: str | None = None
-    message_id: str | None = None
-    speaker: str | None = None
+    session_id: Name | None = None
+    message_id: Name | None = None
+    speaker: Name | None = None
     occurred_at: AwareDatetime | None = None
     type: MessageType = "message"
 
@@ -89,12 +90,26 @@ def decode_message(data: bytes | None) -> ChatMessage:
     """
     if data is not None and len(data) > MAX_MESSAGE_BYTES:
         raise InvalidRecord(f"{len(data)} bytes are more than the {MAX_MESSAGE_BYTES} that a message may have")
-    message = decode(data, ChatMessage)
+    try:
+        message = decode(data, ChatMessage)
+    except InvalidRecord as error:
+        raise InvalidRecord(_explained(str(error))) from error
     if message.occurred_at is not None and not EARLIEST <= message.occurred_at <= LATEST:
         raise InvalidRecord(f"`occurred_at` is not between {EARLIEST.year} and {LATEST.year}")
     if message.type == "message":
         if message.role is None:
             raise InvalidRecord(f"`role` is missing: one of {', '.join(ROLES)}")
         if not message.content.strip():
-            raise InvalidRecord("`content` is empty")
+            raise InvalidRecord("`content` is missing or empty")
     return message
+
+
+def _explained(problem: str) -> str:
+    """Return what is wrong in words, where the decoder says it in its own."""
+    if "`$.tenant_id`" in problem and "regex" in problem:
+        return "`tenant_id` may have letters, digits, `_`, `.` and `-`, and at most 64 of them"
+    if "`$.role`" in problem and "enum" in problem:
+        return f"{problem}: one of {', '.join(ROLES)}"
+    if "`$.type`" in problem and "enum" in problem:
+        return f"{problem}: one of {', '.join(get_args(MessageType))}"
+    return problem

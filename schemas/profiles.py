@@ -32,8 +32,8 @@ class Slot(msgspec.Struct, frozen=True, kw_only=True):
         value: what is known, in the language it was said in.
         update_hits: how often its content was given: 1 when it was added, one more with every change and repeat.
         evidence: message ids of the change that last touched it.
-        first_said_at: when the first evidence for the slot was written.
-        said_at: when the newest evidence was written.
+        first_said_at: when the first evidence for the present value was written.
+        said_at: when the newest evidence for it was written.
         recorded_at: when it last changed, by the worker's clock.
         version: the profile's version at its last change.
     """
@@ -96,6 +96,7 @@ def apply_deltas(profile: Profile, deltas: Iterable[ProfileDelta]) -> Profile:
             slots.pop(key, None)
             continue
         known = slots.get(key)
+        keeps = delta.op in {"append", "confirm", "shorten"}
         slots[key] = Slot(
             topic=delta.topic,
             sub_topic=delta.sub_topic,
@@ -103,8 +104,8 @@ def apply_deltas(profile: Profile, deltas: Iterable[ProfileDelta]) -> Profile:
             update_hits=delta.update_hits,
             evidence=delta.evidence,
             assertion=delta.assertion,
-            first_said_at=min(known.first_said_at, delta.said_at) if known else delta.said_at,
-            said_at=max(known.said_at, delta.said_at) if known else delta.said_at,
+            first_said_at=min(known.first_said_at, delta.said_at) if known and keeps else delta.said_at,
+            said_at=max(known.said_at, delta.said_at) if known and keeps else delta.said_at,
             recorded_at=delta.recorded_at,
             version=delta.version,
         )

@@ -100,6 +100,9 @@ class Worker:
         log_id: name of the message log.
         partitions: number of partitions of every topic.
         track: keep count of what has not reached the stores, for `drain`.
+
+    Attributes:
+        failed_flushes: flushes whose end as failed has been archived by this process.
     """
 
     def __init__(
@@ -116,6 +119,7 @@ class Worker:
     ) -> None:
         group = settings.kafka.group_id
         self.outstanding = Outstanding() if track else None
+        self.failed_flushes = 0
         self._pipeline = Runtime(settings, group, partitions)
         self._archive = Runtime(settings, f"{group}-archive", partitions)
         self._index = Runtime(settings, f"{group}-index", partitions)
@@ -192,6 +196,7 @@ class Worker:
             backoff=runtime.backoff,
             now=runtime.now,
             on_emit=self._emitted,
+            suspicious_pause=settings.kafka.session_timeout / 2,
         )
         runtime.lifecycle.register(window)
         runtime.agent("window", runtime.topics.messages, window.consume)
@@ -219,6 +224,7 @@ class Worker:
             self.outstanding.remove(f"index {delta.delta_id}" for delta in deltas)
 
     def _ended(self, events: Sequence[FlushEvent]) -> None:
+        self.failed_flushes += sum(event.outcome == "failed" for event in events)
         if self.outstanding is not None:
             self.outstanding.remove(f"flush {event.flush.flush_id}" for event in events)
 

@@ -46,7 +46,7 @@ class BatchLane:
         backoff: Backoff = Backoff(),  # noqa: B008 - frozen
     ) -> None:
         self.name = name
-        self.ledger = Ledger(source)
+        self.ledger = Ledger(source, contiguous=True)
         self._write = write
         self._max_records = max_records
         self._max_seconds = max_seconds

@@ -28,11 +28,22 @@ class PipelineApp(faust.App):
     """A Faust application whose unacknowledged work is drained before a rebalance and before a stop."""
 
     lifecycle: Lifecycle
+    _rebalances_begun = 0
+    _rebalances_assigned = 0
 
     def on_rebalance_start(self) -> None:
         """Begin the drain. Faust calls this in the consumer's thread."""
         super().on_rebalance_start()
+        self._rebalances_begun += 1
         self.loop.call_soon_threadsafe(self.lifecycle.begin_drain)
+
+    def note_assignment(self) -> None:
+        """Note that the rebalance begun last has led to an assignment."""
+        self._rebalances_assigned = self._rebalances_begun
+
+    def rebalancing_again(self) -> bool:
+        """Whether another rebalance has begun since the last assignment: what completes now is out of date."""
+        return self._rebalances_begun != self._rebalances_assigned
 
     async def hold_delivery(self) -> None:
         """Deliver nothing until Faust has gone back to the committed offsets; it resumes delivery itself then.
@@ -93,10 +104,16 @@ def create_app(settings: Settings, group_id: str) -> PipelineApp:
     )
     app.lifecycle = Lifecycle(min(settings.lanes.drain, kafka.rebalance_timeout * 0.8))
 
+    async def assigned(*_args: Any, **_kwargs: Any) -> None:
+        app.note_assignment()
+
     async def resume(*_args: Any, **_kwargs: Any) -> None:
+        if app.rebalancing_again():
+            return
         await app.hold_delivery()
         app.lifecycle.resume()
 
+    app.on_partitions_assigned.connect(assigned, weak=False)
     app.on_rebalance_complete.connect(resume, weak=False)
     return app
 

@@ -25,6 +25,7 @@ class Intake:
         self._source = source
         self._ledger = ledger
         self._capacity = capacity
+        self._records = 0
         self._gate = asyncio.Event()
         self._room = asyncio.Event()
         self._room.set()
@@ -35,19 +36,18 @@ class Intake:
         return not self._gate.is_set()
 
     async def admit(self, event: Event) -> bool:
-        """Wait until the record may be taken.
+        """Wait until there is room for the record.
 
-        Returns False, having forgotten the record, when its assignment ended in the meantime: the partition's
-        next owner reads it again. Likewise when the same record was delivered and taken before.
+        Returns False, having forgotten the record, when nothing is taken any more or its assignment has ended: whoever
+        owns the partition next reads it again. A drain must not wait for it, since Faust waits for every record that it
+        has handed out and was not told to forget. Likewise when the same record was delivered and taken before.
         """
-        while True:
-            await self._gate.wait()
+        while self._gate.is_set() and not self._room.is_set():
             await self._room.wait()
-            if not self._source.is_current(event) or self._is_repeat(event):
-                self._source.forget(event)
-                return False
-            if self._gate.is_set() and self._room.is_set():
-                return True
+        if not self._gate.is_set() or not self._source.is_current(event) or self._is_repeat(event):
+            self._source.forget(event)
+            return False
+        return True
 
     def _is_repeat(self, event: Event) -> bool:
         try:
@@ -58,15 +58,21 @@ class Intake:
 
     def load(self, records: int) -> None:
         """Say how many records are open now."""
-        if records < self._capacity:
-            self._room.set()
-        else:
-            self._room.clear()
+        self._records = records
+        self._update_room()
 
     def close(self) -> None:
-        """Take nothing until `resume`."""
+        """Take nothing until `resume`; who waits for room is sent away."""
         self._gate.clear()
+        self._update_room()
 
     def resume(self) -> None:
         """Take records again."""
         self._gate.set()
+        self._update_room()
+
+    def _update_room(self) -> None:
+        if self._records < self._capacity or not self._gate.is_set():
+            self._room.set()
+        else:
+            self._room.clear()

@@ -29,14 +29,21 @@ class Entry:
 
 
 class OutOfOrder(Exception):
-    """A record was delivered after later ones of its partition."""
+    """A record was delivered after later ones of its partition, or without the one before it."""
 
 
 class Ledger:
-    """Open records of every partition, in the order they were read. Not thread-safe: one event loop."""
+    """Open records of every partition, in the order they were read. Not thread-safe: one event loop.
 
-    def __init__(self, source: Source) -> None:
+    Args:
+        source: the application that the records come from.
+        contiguous: the topic is one of ours, neither compacted nor written in transactions, so that a gap between
+            offsets means that a record was not delivered.
+    """
+
+    def __init__(self, source: Source, *, contiguous: bool = False) -> None:
         self._source = source
+        self._contiguous = contiguous
         self._open: dict[TopicPartition, deque[Entry]] = {}
         self._taken: dict[TopicPartition, tuple[int, int]] = {}
         self.epoch = 0
@@ -47,12 +54,16 @@ class Ledger:
         When partitions are assigned, Faust may deliver records, go back to the committed offset and deliver them again.
 
         Raises:
-            OutOfOrder: when the record lies before everything that was taken. It cannot be entered in order any more,
-                and nothing may be acknowledged past it: the process must start afresh.
+            OutOfOrder: when the record lies before everything that was taken, or one before it is missing. Nothing may
+                be acknowledged past what was not processed: the process must start afresh.
         """
         message = event.message
         taken = self._taken.get(TopicPartition(message.topic, message.partition))
         if taken is None or message.offset > taken[1]:
+            if self._contiguous and taken is not None and message.offset != taken[1] + 1:
+                raise OutOfOrder(
+                    f"{message.topic}[{message.partition}]@{message.offset} was delivered straight after {taken[1]}"
+                )
             return False
         if message.offset < taken[0]:
             raise OutOfOrder(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import Final
 
@@ -22,9 +23,20 @@ _CHATTY: Final = (
 """Clients that log every request."""
 
 
+class _WithoutCancellation(logging.Filter):
+    """Leaves out the traces of tasks that were cancelled because the program ends."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether the record is to be printed."""
+        error = record.exc_info[1] if record.exc_info else None
+        return not isinstance(error, asyncio.CancelledError) and "reason=CancelledError" not in record.getMessage()
+
+
 def configure_logs(level: int = logging.INFO) -> None:
     """Set up logging for this process."""
     logging.basicConfig(level=level, format=_FORMAT, force=True)
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(_WithoutCancellation())
     for name, least in _QUIET.items():
         logging.getLogger(name).setLevel(max(level, least))
     for name in (

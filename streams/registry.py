@@ -108,6 +108,15 @@ def find(data_dir: Path | None = None) -> Announcement | None:
         data_dir = default_data_dir()
     if data_dir is not None:
         return _running(data_dir / FILE_NAME)
+    return next((found for found, _ in _all_running()), None)
+
+
+def running_folders() -> list[Path]:
+    """Return the data directories of every ``up`` that this user runs, the one started last first."""
+    return [file.parent for _, file in _all_running()]
+
+
+def _all_running() -> list[tuple[Announcement, Path]]:
     files = {default_data_dir() / FILE_NAME}
     with contextlib.suppress(OSError):
         for pointer in _pointer_dir().iterdir():
@@ -116,8 +125,8 @@ def find(data_dir: Path | None = None) -> Announcement | None:
                 files.add(file)
             else:
                 pointer.unlink(missing_ok=True)
-    running = [found for found in map(_running, files) if found]
-    return max(running, key=lambda found: found.started_at, default=None)
+    running = [(found, file) for file in files if (found := _running(file))]
+    return sorted(running, key=lambda each: each[0].started_at, reverse=True)
 
 
 def process_started(pid: int) -> int | None:

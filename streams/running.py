@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
+import logging
+import os
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
@@ -24,6 +26,11 @@ from streams.stores import open_archive, open_vectors
 Result = TypeVar("Result")
 LoadSettings = Callable[[dict[str, dict[str, str | int | float | bool]]], Settings]
 """Reads the settings with these on top."""
+
+logger = logging.getLogger(__name__)
+
+_STOP_SECONDS: Final = 15.0
+"""Beyond the drain: to commit, flush the producers and leave the groups."""
 
 DRAIN_SECONDS: Final = 120.0
 """How long an embedded pipeline may take to bring everything into the stores before its broker is stopped."""
@@ -45,18 +52,21 @@ def run(main: Coroutine[Any, Any, Result]) -> Result:
 
 @contextlib.contextmanager
 def stop_signals() -> Iterator[asyncio.Event]:
-    """Yield an event that SIGINT and SIGTERM set; the second signal takes its usual effect."""
+    """Yield an event that SIGINT and SIGTERM set; the second signal ends the process at once.
+
+    At once means without unwinding: the services end with their parent, and what is not committed is read again.
+    """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     numbers = (signal.SIGINT, signal.SIGTERM)
 
-    def first() -> None:
+    def stop_or_end(number: int) -> None:
+        if stop.is_set():
+            os._exit(128 + number)
         stop.set()
-        for number in numbers:
-            loop.remove_signal_handler(number)
 
     for number in numbers:
-        loop.add_signal_handler(number, first)
+        loop.add_signal_handler(number, stop_or_end, number)
     try:
         yield stop
     finally:
@@ -94,7 +104,19 @@ async def open_worker(settings: Settings, *, embedded: bool) -> AsyncIterator[Wo
             await worker.start()
             yield worker
         finally:
+            await _stop_or_end(worker, settings.lanes.drain + _STOP_SECONDS)
+
+
+async def _stop_or_end(worker: Worker, limit: float) -> None:
+    """Stop a worker; end the process when that takes too long, as it does when the broker has gone for good."""
+    try:
+        async with asyncio.timeout(limit):
             await worker.stop()
+    except TimeoutError:
+        logger.error(
+            "the worker did not stop within %.0f s and is ended: what was not committed will be read again", limit
+        )
+        os._exit(1)
 
 
 async def until_stopped(worker: Worker, stop: asyncio.Event, *also: Awaitable[str]) -> None:
@@ -116,10 +138,13 @@ async def until_stopped(worker: Worker, stop: asyncio.Event, *also: Awaitable[st
         return
     if crashed in done:
         reason = crashed.result()
+        logger.error("the worker cannot go on: %r", reason)
         raise WorkerCrashed(
             f"the worker cannot go on ({type(reason).__name__}: {reason}); nothing is lost: start it again"
         )
-    raise WorkerCrashed(f"the embedded {next(task for task in ended if task in done).result()} has ended by itself")
+    service = next(task for task in ended if task in done).result()
+    logger.error("the embedded %s has ended by itself: stopping", service)
+    raise WorkerCrashed(f"the embedded {service} has ended by itself; start `profilestream up` again")
 
 
 @contextlib.contextmanager

@@ -10,7 +10,8 @@ from typing import Any, Generic, TypeVar
 
 import faust
 
-from schemas.codec import decode, encode
+from schemas.codec import InvalidRecord, decode, encode
+from streams.errors import DependencyDown
 from streams.sender import delivered
 
 Record = TypeVar("Record")
@@ -55,9 +56,21 @@ class RecordTable(Generic[Record]):
         await self._table.write(key, encode(record), partition)
 
     def read(self, key: bytes) -> Record | None:
-        """Return the record of a key, or None."""
+        """Return the record of a key, or None.
+
+        Raises:
+            DependencyDown: when this release cannot read the record: everything waits until one runs that can.
+        """
         value = self._table.read(key)
-        return None if value is None else decode(value, self._type)
+        if value is None:
+            return None
+        try:
+            return decode(value, self._type)
+        except InvalidRecord as error:
+            raise DependencyDown(
+                f"the table holds a {self._type.__name__} that this release cannot read ({error}): run the release "
+                "that wrote it"
+            ) from error
 
 
 def durable_table(app: Any, name: str, partitions: int) -> DurableTable:

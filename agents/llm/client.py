@@ -30,6 +30,9 @@ _MISCONFIGURED: Final = {
 }
 """Answers that no record is to blame for: every record waits until somebody has mended the settings."""
 
+_AWAY: Final = frozenset({"model_unreachable", "model_overloaded"})
+"""Troubles of the server and not of a request: every record waits, however long it takes."""
+
 _RETRIED: Final = frozenset((408, 409, 425, 429))
 _DETAIL_LIMIT: Final = 200
 _NO_KEY: Final = "none"
@@ -141,7 +144,8 @@ class ModelClient:
         reminder of the form.
 
         Raises:
-            StageUnavailable: the server does not answer, or is overloaded, after the last of the attempts.
+            StageUnavailable: the server answers late, with an error or with rubbish, after the last of the attempts.
+            DependencyDown: it cannot be reached, is overloaded, or does not accept the settings.
             StageFailed: the server refuses the request (``model_rejected``), or the second answer is as useless as
                 the first (``empty_answer``, ``answer_cut_off``, ``model_refused``, ``unreadable_answer``).
         """
@@ -210,6 +214,8 @@ class ModelClient:
             except (openai.OpenAIError, msgspec.DecodeError, UnicodeDecodeError) as error:
                 trouble = _Trouble("bad_response", self._clean(f"the model server's answer is malformed: {error}"))
             if record.attempts >= self._settings.attempts:
+                if trouble.reason in _AWAY:
+                    raise DependencyDown(f"{trouble.reason}: {trouble.detail}", trouble.retry_after) from None
                 calls.append(record.call(trouble.reason))
                 raise StageUnavailable(trouble.reason, trouble.detail, calls, trouble.retry_after) from None
             await asyncio.sleep(self._backoff.delay(record.attempts, trouble.retry_after))
@@ -248,7 +254,7 @@ class ModelClient:
         status = error.status_code
         if status not in _RETRIED and status < 500:
             return None
-        reason = "model_overloaded" if status == 429 else "model_unavailable"
+        reason = "model_overloaded" if status in {429, 503} else "model_unavailable"
         detail = self._clean(f"the model server answers {status}: {_said(error)}")
         return _Trouble(reason, detail, retry_after(error.response.headers))
 

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from streams.cli.common import CommandFailed
 from streams.settings import Settings, variable, without_credentials
 
 _LIMIT: Final = 15.0
@@ -50,6 +51,7 @@ async def run_checks(settings: Settings) -> list[Check]:
         "Qdrant": _qdrant,
         "embedding": _embedding,
         "model": _model,
+        "pipeline file": _pipeline,
     }
     return list(await asyncio.gather(*(_run(name, check, settings) for name, check in checks.items())))
 
@@ -76,6 +78,17 @@ async def _run(name: str, check: Callable[[Settings], Awaitable[str]], settings:
             found=f"{type(error).__name__}: {detail}",
             advice="see its own log; `profilestream -v doctor` shows where this came from",
         )
+
+
+async def require_model(settings: Settings) -> None:
+    """Check the model that the settings name.
+
+    Raises:
+        CommandFailed: when it cannot be used; the message says what to do.
+    """
+    found = await _run("model", _model, settings)
+    if not found.ok:
+        raise CommandFailed(f"the model cannot be used: {found.found}: {found.advice}")
 
 
 async def _kafka(settings: Settings) -> str:
@@ -158,6 +171,20 @@ async def _embedding(settings: Settings) -> str:
     finally:
         await embedder.close()
     return f"{settings.embedding.model or settings.embedding.kind} gives {len(vector)} numbers"
+
+
+async def _pipeline(settings: Settings) -> str:
+    from streams.pipeline_file import PipelineFileError, load_pipeline
+
+    if settings.pipeline_file is None:
+        return "none is set: the shipped slots are used"
+    try:
+        load_pipeline(settings.pipeline_file)
+    except PipelineFileError as error:
+        raise _Wrong(
+            str(error), f"`profilestream config check {settings.pipeline_file}` names every mistake"
+        ) from error
+    return f"{settings.pipeline_file} is right"
 
 
 async def _model(settings: Settings) -> str:

@@ -66,12 +66,22 @@ class Options:
     settings_file: Path | None
 
     def load(self, overrides: Mapping[str, object] | None = None) -> Settings:
-        """Read the settings.
+        """Read the settings, with `overrides` on top; those are given where services are about to be started.
 
         Raises:
             SettingsError: when they are wrong.
+            CommandFailed: when no `profilestream up` runs in the folder that was named.
         """
+        from streams.registry import find, running_folders
         from streams.settings import load_settings
+
+        if overrides is None and self.data_dir is not None and find(self.data_dir) is None:
+            raise CommandFailed(
+                f"no `profilestream up` is running in {self.data_dir}: start it, or name another folder"
+            )
+        if overrides is None and self.data_dir is None and len(folders := running_folders()) > 1:
+            others = ", ".join(map(str, folders[1:]))
+            complain(f"using the `profilestream up` in {folders[0]}; others run in {others} (choose with --data-dir)")
 
         return load_settings(data_dir=self.data_dir, settings_file=self.settings_file, overrides=overrides)
 
@@ -133,6 +143,15 @@ def complain(sentence: str) -> None:
     click.echo(f"profilestream: {sentence}", err=True)
 
 
+def _hint(names: set[str]) -> str:
+    """Return what to do about a store that does not answer, where nothing of ours runs that would be it."""
+    if "sinks.errors.SinkUnavailable" not in names:
+        return ""
+    from streams.registry import find
+
+    return "" if find() else "; start one, for example with `profilestream up`"
+
+
 def explain(error: Exception) -> tuple[str, int]:
     """Return the sentence for an error that ended a command, and the exit code."""
     names = {f"{kind.__module__}.{kind.__qualname__}" for kind in type(error).__mro__}
@@ -140,7 +159,7 @@ def explain(error: Exception) -> tuple[str, int]:
         title, code = _LISTS[name]
         return title + "".join(f"\n  {printable(problem)}" for problem in str(error).splitlines()), code
     if names & SENTENCES:
-        return printable(str(error)), EXIT_FAILED
+        return printable(str(error)) + _hint(names), EXIT_FAILED
     if isinstance(error, ModuleNotFoundError):
         return (
             f"the Python package {error.name} is missing: install it, or all that one machine needs with "

@@ -109,4 +109,4 @@ async def _print(
             if printed == limit:
                 return
     if not printed and not as_json:
-        complain("there are no such changes yet")
+        complain("there are no such changes on the topic; `profilestream history USER` asks the archive")

@@ -53,10 +53,12 @@ def demo(chat: Path | None, options: Options) -> None:
 
 
 async def _demo(chat: Path | None, options: Options) -> None:
+    from streams.cli.checks import require_model
     from streams.cli.watch import Watcher
     from streams.running import Embedded, stop_signals
 
     console = stdout_console()
+    await require_model(options.load({}))
     _heading(console, "Starting a broker, ClickHouse, Qdrant and a worker on this machine")
     with tempfile.TemporaryDirectory(prefix="profilestream-") as folder, stop_signals() as stop:
         async with Embedded.open(Path(folder), lambda services: options.load({**services, **_DEMO})) as embedded:
@@ -97,6 +99,10 @@ async def _show(console: Console, chat: Path | None, embedded: Embedded, watcher
         await _publish(console, chat, settings, watcher)
         _heading(console, "Windows close, and profiles change")
         await watcher.until_done(_STILL)
+    if watcher.failed:
+        raise CommandFailed(
+            f"{watcher.failed} flushes could not be processed, as said above: `profilestream doctor` checks the model"
+        )
     if not watcher.deltas:
         console.print("The conversation says nothing about its users that was understood.")
         return
@@ -196,6 +202,7 @@ async def _show_search(console: Console, settings: Settings, deltas: list[Profil
 def _say_next(console: Console) -> None:
     _heading(console, "Where to go next")
     console.print(
+        "In the environment that this ran in (. .venv/bin/activate after make demo):\n"
         "  profilestream up                    the same services, kept running, with their data\n"
         "  profilestream publish chat.jsonl    your own messages, from another terminal\n"
         "  profilestream deltas --follow       every change as it happens\n"

@@ -34,12 +34,14 @@ def up(as_json: bool, options: Options) -> None:
 
 
 async def _up(options: Options, as_json: bool) -> None:
+    from streams.cli.checks import require_model
     from streams.registry import default_data_dir
     from streams.running import DRAIN_SECONDS, Embedded, stop_signals
 
     console = stderr_console()
     data_dir = (options.data_dir or default_data_dir()).absolute()
     console.print(f"starting the services in {data_dir} ...")
+    await require_model(options.load({}))
     async with Embedded.open(data_dir, options.load) as embedded:
         with stop_signals() as stop:
             _say_ready(embedded, as_json)
@@ -47,6 +49,12 @@ async def _up(options: Options, as_json: bool) -> None:
         console.print("stopping: closing windows and bringing everything into the stores (Ctrl-C again: at once) ...")
         if not await embedded.worker.drain(DRAIN_SECONDS):
             raise CommandFailed("not everything reached the stores before the stop; the log above says what failed")
+        failed = embedded.worker.failed_flushes
+    if failed:
+        raise CommandFailed(
+            f"stopped, but {failed} flushes failed and their messages are not in any profile: the dead letters that "
+            "held them went with the embedded broker, and the log above says why they failed"
+        )
     console.print("stopped; everything is in the archive.")
 
 

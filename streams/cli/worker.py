@@ -25,11 +25,13 @@ def worker(options: Options) -> None:
 
 
 async def _worker(options: Options) -> None:
+    from streams.cli.checks import require_model
     from streams.running import open_worker, stop_signals, until_stopped
 
     settings = options.load()
     console = stderr_console()
     console.print(f"joining the group {settings.kafka.group_id} at {settings.kafka.bootstrap_servers} ...")
+    await require_model(settings)
     with stop_signals() as stop:
         async with open_worker(settings, embedded=False) as running:
             console.print("ready.")

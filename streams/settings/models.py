@@ -89,7 +89,7 @@ class LaneSettings(_Group):
 
     concurrency: int = Field(default=64, ge=1, description="handlers running at once, for each stage")
     max_open: int = Field(default=1000, ge=1, description="records taken and not yet acknowledged, for each stage")
-    attempts: int = Field(default=5, ge=1, description="tries before a record is parked in the dead letters")
+    attempts: int = Field(default=8, ge=1, description="tries before a record is parked in the dead letters")
     backoff: float = Field(default=0.5, gt=0, description="seconds before the second try; doubles each time")
     backoff_limit: float = Field(default=30.0, gt=0, description="longest wait in seconds")
     drain: float = Field(default=20.0, ge=0, description="seconds to finish work when stopping or rebalancing")

@@ -87,7 +87,7 @@ async def test_bad_records_are_parked_untouched_and_the_rest_goes_on(
         b'{"role": "user", "content": "x"}': "`user_id`",
         b'{"user_id": 7, "role": "user", "content": "x"}': "Expected `str`, got `int`",
         b'{"user_id": "u", "role": "robot", "content": "x"}': "robot",
-        b'{"user_id": "u", "role": "user", "content": "  "}': "`content` is empty",
+        b'{"user_id": "u", "role": "user", "content": "  "}': "`content` is missing or empty",
         b'{"user_id": "u", "role": "user", "content": "x", "occurred_at": "yesterday"}': "occurred_at",
     }
     good = json.dumps(said("u", "My name is Ada Lovelace.")[0]).encode()

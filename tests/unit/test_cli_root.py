@@ -111,7 +111,7 @@ def test_version(environment: dict[str, str]) -> None:
         (SettingsError(["a", "b\x1b"]), 2, "the settings are wrong:\n  a\n  b\\x1b"),
         (KafkaUnavailable("no broker"), 1, "no broker"),
         (TopicsError("topics differ"), 1, "topics differ"),
-        (SinkUnavailable("no store"), 1, "no store"),
+        (SinkUnavailable("no store"), 1, "no store; start one, for example with `profilestream up`"),
         (SinkRejected("bad\x07"), 1, "bad\\x07"),
         (CommandFailed("cannot"), 1, "cannot"),
     ],
@@ -203,6 +203,7 @@ def test_doctor_says_what_is_wrong_and_what_to_do(environment: dict[str, str]) -
         "Qdrant": False,
         "embedding": True,
         "model": False,
+        "pipeline file": True,
     }
     for name, setting in (
         ("Kafka", "kafka.bootstrap_servers"),

@@ -67,17 +67,17 @@ def test_unknown_fields_are_ignored() -> None:
         (given_fields(user_id="u" * 257), "Expected `str` of length <= 256 - at `$.user_id`"),
         (given_fields(user_id=7), "Expected `str`, got `int` - at `$.user_id`"),
         (given_fields(role=None), "`role` is missing: one of user, assistant, system, tool"),
-        (given_fields(role="boss"), "Invalid enum value 'boss' - at `$.role`"),
-        (given_fields(content=""), "`content` is empty"),
-        (given_fields(content=" \n\u3000"), "`content` is empty"),
+        (given_fields(role="boss"), "Invalid enum value 'boss' - at `$.role`: one of user, assistant, system, tool"),
+        (given_fields(content=""), "`content` is missing or empty"),
+        (given_fields(content=" \n\u3000"), "`content` is missing or empty"),
         (given_fields(content=None), "Expected `str`, got `null` - at `$.content`"),
         (
             given_fields(tenant_id="a:b"),
-            r"Expected `str` matching regex '^[A-Za-z0-9_.\\-]{1,64}$(?!\\n)' - at `$.tenant_id`",
+            r"`tenant_id` may have letters, digits, `_`, `.` and `-`, and at most 64 of them",
         ),
         (
             given_fields(tenant_id=""),
-            r"Expected `str` matching regex '^[A-Za-z0-9_.\\-]{1,64}$(?!\\n)' - at `$.tenant_id`",
+            r"`tenant_id` may have letters, digits, `_`, `.` and `-`, and at most 64 of them",
         ),
         (
             given_fields(occurred_at="2026-03-01T12:00:00"),
@@ -85,7 +85,7 @@ def test_unknown_fields_are_ignored() -> None:
         ),
         (given_fields(occurred_at="yesterday"), "Invalid RFC3339 encoded datetime - at `$.occurred_at`"),
         (given_fields(occurred_at=1_772_000_000), "Expected `datetime | null`, got `int` - at `$.occurred_at`"),
-        (given_fields(type="drop"), "Invalid enum value 'drop' - at `$.type`"),
+        (given_fields(type="drop"), "Invalid enum value 'drop' - at `$.type`: one of message, flush"),
     ],
 )
 def test_what_is_refused_is_named(data: bytes | None, problem: str) -> None:

@@ -78,9 +78,18 @@ def test_a_delta_sets_everything_about_its_slot() -> None:
 def test_a_slot_remembers_its_first_and_newest_evidence_whatever_the_order() -> None:
     hour = timedelta(hours=1)
     times = (SAID, SAID - hour, SAID + hour, SAID)
-    profile = apply_deltas(EMPTY, [delta(n, "tea", said_at=time) for n, time in enumerate(times, 1)])
+    ops = ("add", "confirm", "append", "confirm")
+    changes = [delta(n, "tea", said_at=time, op=op) for n, (time, op) in enumerate(zip(times, ops, strict=True), 1)]
+    profile = apply_deltas(EMPTY, changes)
     slot = profile.slot("interest", "drinks")
     assert (slot.first_said_at, slot.said_at, slot.version) == (SAID - hour, SAID + hour, 4)
+
+
+@pytest.mark.parametrize("op", ["update", "organise", "add"])
+def test_a_new_value_has_times_of_its_own(op: str) -> None:
+    earlier = SAID - timedelta(days=300)
+    profile = apply_deltas(EMPTY, [delta(1, "tea"), delta(2, "coffee", said_at=earlier, op=op)])
+    assert (profile.slots[0].first_said_at, profile.slots[0].said_at) == (earlier, earlier)
 
 
 def test_a_deletion_forgets_the_slot_and_its_times() -> None:

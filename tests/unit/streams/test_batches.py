@@ -117,16 +117,11 @@ async def test_a_drain_writes_what_was_taken_without_waiting_for_more() -> None:
     await store.submit(0, 1)
     await settled()
     store.lane.begin_drain()
-    late = asyncio.create_task(store.submit(2))
+    await store.submit(2)
+    assert store.source.forgotten == [2], "a record that comes during a drain is not waited for"
     await eventually(lambda: store.acked == [0, 1])
     await settled()
     assert store.lane.running == 0
-    assert not late.done()
-    store.source.generation += 1
-    store.lane.abandon()
-    store.lane.resume()
-    await late
-    assert store.source.forgotten == [2]
 
 
 async def test_a_drain_during_a_write_writes_the_rest_too() -> None:
