@@ -33,6 +33,9 @@ _MISCONFIGURED: Final = {
 _AWAY: Final = frozenset({"model_unreachable", "model_overloaded"})
 """Troubles of the server and not of a request: every record waits, however long it takes."""
 
+_NOT_CONNECTED: Final = frozenset({"ConnectError", "ConnectTimeout"})
+"""What the SDK's HTTP client raises when no connection came about, as against one that broke."""
+
 _RETRIED: Final = frozenset((408, 409, 425, 429))
 _DETAIL_LIMIT: Final = 200
 _NO_KEY: Final = "none"
@@ -208,8 +211,10 @@ class ModelClient:
                 trouble = _Trouble("model_timeout", f"no answer within {self._settings.timeout:g} seconds")
             except openai.APIConnectionError as error:
                 cause = error.__cause__ or error
+                refused = type(cause).__name__ in _NOT_CONNECTED
                 trouble = _Trouble(
-                    "model_unreachable", self._clean(f"{without_credentials(self._settings.base_url)}: {cause}")
+                    "model_unreachable" if refused else "connection_lost",
+                    self._clean(f"{without_credentials(self._settings.base_url)}: {cause}"),
                 )
             except (openai.OpenAIError, msgspec.DecodeError, UnicodeDecodeError) as error:
                 trouble = _Trouble("bad_response", self._clean(f"the model server's answer is malformed: {error}"))

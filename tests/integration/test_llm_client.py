@@ -82,14 +82,14 @@ async def test_passing_troubles_are_tried_again(server: ModelServer, status: int
     ("fault", "reason"),
     [
         pytest.param(Reply(status=500), "model_unavailable", id="500"),
-        pytest.param(Reply(status=429), "model_overloaded", id="429"),
-        pytest.param(Reply(drop=True), "model_unreachable", id="dropped"),
+        pytest.param(Reply(status=502), "model_unavailable", id="502"),
+        pytest.param(Reply(drop=True), "connection_lost", id="dropped"),
         pytest.param(Reply(body=b"<html>oops</html>"), "bad_response", id="not JSON"),
         pytest.param(Reply(body=b'{"choices": "none"}'), "bad_response", id="not a completion"),
         pytest.param(Reply(body=b'{"choices": [{"mess'), "bad_response", id="cut body"),
         pytest.param(Reply(body=b"\xff\xfe\x00"), "bad_response", id="not text"),
         pytest.param(Reply(body=b"null"), "bad_response", id="null"),
-        pytest.param(Reply(body=b"junk", headers={"Content-Encoding": "gzip"}), "model_unreachable", id="bad gzip"),
+        pytest.param(Reply(body=b"junk", headers={"Content-Encoding": "gzip"}), "connection_lost", id="bad gzip"),
     ],
 )
 async def test_lasting_troubles_are_unavailability(server: ModelServer, fault: Reply, reason: str) -> None:
@@ -101,13 +101,21 @@ async def test_lasting_troubles_are_unavailability(server: ModelServer, fault: R
     assert len(server.requests) == 3
 
 
-async def test_a_refused_connection_is_unavailability(server: ModelServer) -> None:
+async def test_a_refused_connection_is_no_records_fault_and_is_waited_out(server: ModelServer) -> None:
     model = client(server)
     await server.close()
-    with pytest.raises(StageUnavailable) as caught:
+    with pytest.raises(DependencyDown, match="model_unreachable") as caught:
         await complete(model)
-    assert caught.value.reason == "model_unreachable"
-    assert server.url in caught.value.detail
+    assert server.url in str(caught.value)
+
+
+@pytest.mark.parametrize("status", [429, 503])
+async def test_an_overloaded_server_is_waited_for(server: ModelServer, status: int) -> None:
+    fault = Reply(status=status)
+    server.say(fault, fault, fault, GOOD)
+    with pytest.raises(DependencyDown, match=f"model_overloaded: .*{status}"):
+        await complete(client(server))
+    assert len(server.requests) == 3
 
 
 async def test_a_silent_server_times_out(server: ModelServer) -> None:
@@ -136,7 +144,7 @@ async def test_retry_after_is_waited_for(server: ModelServer) -> None:
 async def test_retry_after_is_capped_and_handed_on(server: ModelServer) -> None:
     server.script = lambda _: Reply(status=503, headers={"Retry-After": "3600"})
     async with asyncio.timeout(5):
-        with pytest.raises(StageUnavailable) as caught:
+        with pytest.raises(DependencyDown) as caught:
             await complete(client(server))
     assert caught.value.retry_after == 3600
 

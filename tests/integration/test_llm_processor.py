@@ -471,7 +471,7 @@ async def test_rewritten_values_are_taken(server, processors, value, memo_, pres
 
 async def test_unavailability_while_asking_alone_is_raised_with_all_calls(server, processors) -> None:
     proposals = [Proposal(number=n, candidate=candidate(f"v{n}"), present="figs") for n in (1, 2)]
-    busy = Reply(status=503, headers={"Retry-After": "7"})
+    busy = Reply(status=500, headers={"Retry-After": "7"})
     server.say({"decisions": []}, busy, busy)
     with pytest.raises(StageUnavailable) as caught:
         await processors().merge(proposals, memo("m1"))
@@ -497,7 +497,7 @@ STAGES = {
     ("fault", "error", "outcomes"),
     [
         pytest.param(Reply(status=500), StageUnavailable, ["model_unavailable"], id="500"),
-        pytest.param(Reply(drop=True), StageUnavailable, ["model_unreachable"], id="dropped"),
+        pytest.param(Reply(drop=True), StageUnavailable, ["connection_lost"], id="dropped"),
         pytest.param(Reply(body=b"junk"), StageUnavailable, ["bad_response"], id="garbage"),
         pytest.param(Reply(status=400), StageFailed, ["model_rejected"], id="400"),
         pytest.param(Reply(content=""), StageFailed, ["empty_answer"] * 2, id="empty"),
