@@ -88,7 +88,7 @@ async def require_model(settings: Settings) -> None:
     """
     found = await _run("model", _model, settings)
     if not found.ok:
-        raise CommandFailed(f"the model cannot be used: {found.found}: {found.advice}")
+        raise CommandFailed(f"the model cannot be used ({found.found}): {found.advice}")
 
 
 async def _kafka(settings: Settings) -> str:
