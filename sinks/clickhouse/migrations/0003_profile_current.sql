@@ -2,11 +2,16 @@
 --
 -- Repeated rows change none of these aggregates, so FINAL is not needed, and a condition on tenant_id and user_id
 -- reaches the table's key through the GROUP BY. argMax skips nulls, hence the tuple around a value that may be
--- null. A slot that was emptied and filled again starts anew: what was said before it was emptied does not count.
+-- null. A value that replaces another starts anew, and so does a slot that was emptied and filled again: what was said
+-- before does not count.
 CREATE VIEW IF NOT EXISTS profile_current AS
 WITH
     maxIf(version, after IS NULL) AS emptied_at,
-    arrayMap(each -> each.2, arrayFilter(each -> each.1 > emptied_at, groupArray((version, said_at)))) AS said
+    maxIf(version, op NOT IN ('append', 'confirm', 'shorten')) AS replaced_at,
+    arrayMap(
+        each -> each.2,
+        arrayFilter(each -> each.1 > emptied_at AND each.1 >= replaced_at, groupArray((version, said_at)))
+    ) AS said
 SELECT
     tenant_id,
     user_id,
