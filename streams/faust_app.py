@@ -8,7 +8,10 @@ limits under which a stream that is not read pauses its partition instead of blo
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
+import tempfile
+from pathlib import Path
 from typing import Any, Final, cast
 
 import faust
@@ -93,6 +96,8 @@ def create_app(settings: Settings, group_id: str) -> PipelineApp:
         key_serializer="raw",
         value_serializer="raw",
         store="memory://",
+        # Stores in memory need no folder, but Faust makes one, otherwise wherever the process was started.
+        datadir=str(Path(tempfile.gettempdir()) / f"profilestream-{os.getuid()}"),
         table_standby_replicas=0,
         topic_partitions=kafka.partitions,
         topic_replication_factor=kafka.replication,

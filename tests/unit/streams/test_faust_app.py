@@ -63,6 +63,7 @@ def test_settings_that_correctness_rests_on() -> None:
     assert conf.stream_wait_empty is True
     assert conf.consumer_auto_offset_reset == "earliest"
     assert conf.producer_acks == -1
+    assert conf.datadir.is_absolute(), "nothing is made where the process was started"
     assert conf.table_standby_replicas == 0
     assert conf.broker_max_poll_interval >= 86_400
     room = conf.stream_buffer_maxsize - conf.stream_buffer_maxsize / 1.25
