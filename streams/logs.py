@@ -7,20 +7,25 @@ import logging
 from typing import Final
 
 _FORMAT: Final = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
-_QUIET: Final = {"aiokafka": logging.ERROR, "faust": logging.WARNING, "mode": logging.WARNING}
-"""Libraries that log what they retry by themselves."""
-
-_CHATTY: Final = (
-    "httpx",
-    "httpx2",
-    "httpcore",
-    "httpcore2",
-    "openai",
-    "qdrant_client",
-    "clickhouse_connect",
-    "urllib3",
-)
-"""Clients that log every request."""
+_LEAST: Final = {
+    # What these log below is retried by themselves.
+    "aiokafka": logging.ERROR,
+    "faust": logging.WARNING,
+    "mode": logging.WARNING,
+    # Faust's services log their own start and stop under the name of the module that defines them.
+    "streams.faust_app": logging.WARNING,
+    "streams.tables": logging.WARNING,
+    # Clients that log every request.
+    "httpx": logging.WARNING,
+    "httpx2": logging.WARNING,
+    "httpcore": logging.WARNING,
+    "httpcore2": logging.WARNING,
+    "openai": logging.WARNING,
+    "qdrant_client": logging.WARNING,
+    "clickhouse_connect": logging.WARNING,
+    "urllib3": logging.WARNING,
+}
+"""The least level that is printed of a logger, whatever the level of all."""
 
 
 class _WithoutCancellation(logging.Filter):
@@ -37,19 +42,5 @@ def configure_logs(level: int = logging.INFO) -> None:
     logging.basicConfig(level=level, format=_FORMAT, force=True)
     for handler in logging.getLogger().handlers:
         handler.addFilter(_WithoutCancellation())
-    for name, least in _QUIET.items():
+    for name, least in _LEAST.items():
         logging.getLogger(name).setLevel(max(level, least))
-    for name in (
-        "httpx",
-        "httpx2",
-        "httpcore",
-        "httpcore2",
-        "openai",
-        "qdrant_client",
-        "clickhouse_connect",
-        "urllib3",
-    ):
-        logging.getLogger(name).setLevel(max(level, logging.WARNING))
-    # Faust's services log their own start and stop under the name of the module that defines them.
-    for name in ("streams.faust_app", "streams.tables"):
-        logging.getLogger(name).setLevel(max(level, logging.WARNING))

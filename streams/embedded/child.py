@@ -46,8 +46,8 @@ async def listens(address: str) -> bool:
     return True
 
 
-def _end_with_parent() -> None:
-    """In the child, before it runs: have Linux end it when the thread that started it ends."""
+def end_with_parent() -> None:
+    """Called in a child: have Linux send it SIGTERM when the thread that started it ends; elsewhere nothing happens."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
@@ -103,7 +103,7 @@ class Child:
                 stdout=log if ready else asyncio.subprocess.PIPE,
                 stderr=log,
                 start_new_session=True,
-                preexec_fn=_end_with_parent,
+                preexec_fn=end_with_parent,
             )
         try:
             async with asyncio.timeout(START_LIMIT):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import ctypes
 import json
 import os
 import signal
@@ -15,8 +14,9 @@ from typing import Final, Protocol
 
 from aiohttp import web
 
+from streams.embedded.child import end_with_parent
+
 HOST: Final = "127.0.0.1"
-_PR_SET_PDEATHSIG: Final = 1
 _PARENT_CHECK: Final = 0.5  # seconds
 
 
@@ -63,7 +63,7 @@ def serve_command(
     options = parser.parse_args(argv)
     parent: int | None = options.die_with_parent
     if parent is not None:
-        _ask_for_signal_on_parents_death()
+        end_with_parent()
     try:
         engine, runner = open_engine(options.path.resolve())
     except PathUnusable as error:
@@ -102,9 +102,3 @@ async def _until_stopped(stop: asyncio.Event, parent: int | None) -> None:
             await asyncio.wait_for(stop.wait(), None if parent is None else _PARENT_CHECK)
         except TimeoutError:
             continue
-
-
-def _ask_for_signal_on_parents_death() -> None:
-    """Have Linux send SIGTERM when the thread that started this process ends; elsewhere the check has to do."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)

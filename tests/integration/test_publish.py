@@ -20,11 +20,12 @@ import pytest
 from schemas.codec import encode
 from schemas.deltas import ProfileDelta
 from schemas.messages import MAX_MESSAGE_BYTES, user_key
+from streams.embedded.child import free_port
 from streams.kafka import producer
 from streams.settings import KafkaSettings, variable
 from streams.tail import tail
 from streams.topics import Topics, ensure_topics
-from tests.integration.broker_fixtures import free_port, own_topics, running_broker
+from tests.integration.broker_fixtures import own_topics, running_broker
 
 PROGRAM = [sys.executable, "-c", "from streams.cli import main; main()"]
 

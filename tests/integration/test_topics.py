@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 from aiokafka.admin import NewTopic
 
+from streams.embedded.child import free_port
 from streams.kafka import KafkaUnavailable, admin, cluster_id
 from streams.settings import KafkaSettings
 from streams.topics import Topics, TopicsError, ensure_topics, partition_counts
-from tests.integration.broker_fixtures import CLUSTER_ID, free_port
+from tests.integration.broker_fixtures import CLUSTER_ID
 
 
 def test_names_carry_prefix_and_version() -> None:
