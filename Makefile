@@ -30,6 +30,10 @@ demo: $(DEMO) ## show everything at work; CHAT=file.jsonl takes your own convers
 test: $(DEV) ## run the test suite; ARGS="-k window" chooses
 	@$(BIN)/pytest $(ARGS)
 
+.PHONY: test-long
+test-long: $(DEV) kafka ## run the tests that CI leaves out
+	@PROFILESTREAM_TEST_REQUIRE_KAFKA=1 $(BIN)/pytest -m long $(ARGS)
+
 .PHONY: check
 check: $(DEV) ## check format, lint and types
 	@$(BIN)/ruff format --check .
@@ -40,6 +44,27 @@ check: $(DEV) ## check format, lint and types
 format: $(DEV) ## format, and mend what the linter can
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
+
+.PHONY: kafka
+kafka: | $(BIN)/python ## fetch Apache Kafka, on which some tests run, with Maven; needs Java 17 or newer
+	@$(BIN)/python -m benchmarks.kafka_jars
+
+.PHONY: bench-check
+bench-check: $(DEV) ## count what work costs, and fail when it is a tenth more than recorded
+	@$(BIN)/python -m benchmarks.check $(ARGS)
+
+# The size of the storms is the environment's: PROFILESTREAM_TEST_CHAOS_SEED repeats one.
+.PHONY: chaos
+chaos: $(DEV) kafka ## kill workers for half an hour under load; results: tests/chaos/RESULTS.md
+	@PROFILESTREAM_TEST_REQUIRE_KAFKA=1 \
+		PROFILESTREAM_TEST_CHAOS_MESSAGES=$${PROFILESTREAM_TEST_CHAOS_MESSAGES:-20000} \
+		PROFILESTREAM_TEST_CHAOS_USERS=$${PROFILESTREAM_TEST_CHAOS_USERS:-200} \
+		PROFILESTREAM_TEST_CHAOS_KILLS=$${PROFILESTREAM_TEST_CHAOS_KILLS:-25} \
+		$(BIN)/pytest -s tests/chaos/test_storm.py $(ARGS)
+
+.PHONY: soak
+soak: $(DEV) kafka ## ten minutes at a steady rate; ARGS="--minutes 10 --rate 40"
+	@$(BIN)/python -m tests.chaos.soak $(ARGS)
 
 .PHONY: clean
 clean: ## remove the environment and everything generated

@@ -7,8 +7,8 @@ from collections.abc import Container, Sequence
 from typing import Final
 
 from agents.processor import Processor, SlotName
-from agents.stage_agent import StageAgent, calls_of
-from schemas.profiles import ProfileState, unify
+from agents.stage_agent import StageAgent, calls_of, known_slots
+from schemas.profiles import Profile, ProfileState, unify
 from schemas.stages import Candidate, Candidates, Dropped, Memo
 from streams.errors import RecordFailed
 from streams.runtime import Runtime
@@ -108,12 +108,14 @@ def register(
 ) -> None:
     """Add the extract agent to an application."""
 
-    async def run(memo: Memo, known: Sequence[SlotName]) -> Candidates:
-        return await extract(memo, processor, known, allowed)
+    async def run(memo: Memo, profile: Profile | None) -> Candidates:
+        return await extract(memo, processor, known_slots(profile), allowed)
 
     StageAgent(
         runtime,
         stage="extract",
+        lane="memo",
+        branches=("extract",),
         source=runtime.topics.memos,
         target=runtime.topics.candidates,
         record_type=Memo,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from schemas.flushes import BRANCHES, Branch
+from schemas.flushes import Branch, FlushRef
 from schemas.stages import Candidates
 from streams.ledger import Entry
 
@@ -20,12 +20,17 @@ class Parts:
     answers: dict[Branch, Candidates] = field(default_factory=dict)
     entries: dict[Branch, Entry] = field(default_factory=dict)
 
+    @property
+    def flush(self) -> FlushRef:
+        """Heading of the flush."""
+        return next(iter(self.answers.values())).flush
+
 
 class Join:
     """Parts by flush; not thread-safe."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str, Parts] = {}
+        self._waiting: dict[tuple[str, str], Parts] = {}
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -35,23 +40,27 @@ class Join:
 
         A branch that answers twice, as it may after a crash, counts once: the first answer stands.
         """
-        parts = self._waiting.setdefault(answer.flush.flush_id, Parts())
+        parts = self._waiting.setdefault(_name(answer.flush), Parts())
         parts.answers.setdefault(answer.branch, answer)
         parts.entries.setdefault(answer.branch, entry)
-        if len(parts.answers) < len(BRANCHES[answer.flush.lane]):
+        if len(parts.answers) < len(answer.flush.branches):
             return None
         return parts
 
     def holds(self, entry: Entry, answer: Candidates) -> bool:
         """Whether this very record is the one that waits for its flush."""
-        parts = self._waiting.get(answer.flush.flush_id)
+        parts = self._waiting.get(_name(answer.flush))
         return parts is not None and parts.entries.get(answer.branch) is entry
 
-    def take(self, flush_id: str) -> tuple[Entry, ...]:
+    def take(self, flush: FlushRef) -> tuple[Entry, ...]:
         """Forget a flush that has ended and return the records that waited for it."""
-        parts = self._waiting.pop(flush_id, None)
+        parts = self._waiting.pop(_name(flush), None)
         return tuple(parts.entries.values()) if parts else ()
 
     def clear(self) -> None:
         """Forget everything."""
         self._waiting.clear()
+
+
+def _name(flush: FlushRef) -> tuple[str, str]:
+    return flush.flush_id, flush.attempt

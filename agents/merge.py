@@ -1,36 +1,41 @@
 """Stage 4, merge: what the branches of a flush found, against what the profile says now.
 
-`merge_flush` is the only place where a profile changes. A new value is settled in code where that is possible: an
-empty slot takes it, a repeat confirms it. Everything else is put to the processor, which says UPDATE, APPEND or ABORT.
-A value that the processor does not decide about is kept, by APPEND: nothing is skipped in silence.
+`merge_flush` is the only place where slots change (`agents.fact_merge` does the same for facts and preferences). A new
+value is settled in code where that is possible: an empty slot takes it, a repeat confirms it. Everything else is put to
+the processor, which says UPDATE, APPEND or ABORT. A value that the processor does not decide about is kept, by APPEND:
+nothing is skipped in silence.
 """
 
 from __future__ import annotations
 
 import time
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from agents.changes import SEPARATOR, Change, Changes
+from agents.delta_writer import DeltaWriter
 from agents.flush_record import flush_record
 from agents.organise import tidy
+from agents.overtaken import overtaken
 from agents.policy import MergePolicy
 from agents.processor import Decision, MergeAnswer, Processor, Proposal, SlotName
+from schemas.flushes import Branch
 from schemas.profiles import ProfileState
 from schemas.stages import Candidate, Candidates, Dropped, Memo, ModelCall
 
 
 async def merge_flush(
     state: ProfileState,
-    extracted: Candidates,
-    tagged: Candidates,
+    extracted: Candidates | None,
+    tagged: Candidates | None,
+    described: Candidates | None = None,
     *,
     processor: Processor,
     policy: MergePolicy,
     now: datetime,
 ) -> ProfileState:
-    """Apply a flush to a profile.
+    """Apply a flush of lane ``memo`` to a profile; one that was sent again may lack branches that answered before.
 
     Returns the record to be kept: the new profile, the deltas with consecutive versions, the flush's event, and the
     mark that says it is applied.
@@ -40,17 +45,30 @@ async def merge_flush(
         StageUnavailable: when it cannot now.
     """
     started = time.perf_counter()
+    answers = {answer.branch: answer for answer in (extracted, tagged, described) if answer is not None}
+    flush = next(iter(answers.values())).flush
     changes = Changes(state.profile)
-    memo = extracted.memo
-    if extracted.status == "ok" and memo is not None:
+    writer = DeltaWriter(
+        state.profile, flush, processor=processor.name, pipeline_version=policy.pipeline_version, now=now
+    )
+    memo = extracted.memo if extracted is not None else None
+    if extracted is not None and extracted.status == "ok" and memo is not None:
         ordered = sorted(extracted.candidates, key=lambda candidate: not candidate.retracts)
         await _merge(ordered, changes, memo, processor, policy)
-        await tidy(state.profile, changes, processor, policy)
+        occurred = {message.message_id: message.occurred_at for message in memo.messages}
+        if flush.redrive:
+            changes.made[:] = overtaken(changes.made, state.profile, occurred, state.retracted)
+        else:
+            await tidy(state.profile, changes, processor, policy)
+        writer.write_slots(changes.made, occurred)
+    if described is not None:
+        count_tags(described, writer)
     return flush_record(
         state,
-        extracted,
-        tagged,
-        changes=changes,
+        answers,
+        writer,
+        calls=changes.calls,
+        dropped=changes.dropped,
         error=None,
         duration_ms=(time.perf_counter() - started) * 1000,
         processor=processor.name,
@@ -59,10 +77,31 @@ async def merge_flush(
     )
 
 
+def count_tags(described: Candidates, writer: DeltaWriter) -> None:
+    """Raise the count of each tag that was chosen for a flush by one."""
+    counts = {tag.name: tag.count for tag in writer.profile.tags}
+    for place, hit in enumerate(described.hits, start=1):
+        before = counts.get(hit.name)
+        count = (before or 0) + 1
+        writer.write(
+            "tag",
+            "add" if before is None else "confirm",
+            "tag",
+            hit.name,
+            before=None if before is None else str(before),
+            after=str(count),
+            added=None,
+            reason=f"fits the conversation, place {place} of {len(described.hits)}",
+            evidence=hit.evidence,
+            hits=count,
+            said_at=described.flush.last_occurred_at,
+            assertion="inferred",
+        )
+
+
 def fail_flush(
     state: ProfileState,
-    extracted: Candidates,
-    tagged: Candidates,
+    answers: Mapping[Branch, Candidates],
     *,
     error: str,
     calls: Sequence[ModelCall],
@@ -70,14 +109,20 @@ def fail_flush(
     policy: MergePolicy,
     now: datetime,
 ) -> ProfileState:
-    """Return the record of a flush whose merge has failed: the profile as it was, and an event that says so."""
-    changes = Changes(state.profile)
-    changes.calls.extend(calls)
+    """Return the record of a flush whose merge has failed: the profile as it was, and an event that says so.
+
+    Tags are counted all the same: that branch has not failed.
+    """
+    flush = next(iter(answers.values())).flush
+    writer = DeltaWriter(state.profile, flush, processor=processor, pipeline_version=policy.pipeline_version, now=now)
+    if "domain" in answers:
+        count_tags(answers["domain"], writer)
     return flush_record(
         state,
-        extracted,
-        tagged,
-        changes=changes,
+        answers,
+        writer,
+        calls=calls,
+        dropped=(),
         error=error,
         duration_ms=0.0,
         processor=processor,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from agents.processor import SlotName
+from schemas.pipeline import FactsConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,7 @@ class MergePolicy:
         allowed: the slots of strict mode; None allows every slot.
         max_sub_topics: a topic with more slots than this is regrouped.
         max_slot_tokens: a slot with more o200k tokens than this is shortened.
+        facts: how facts and preferences are compared, and how many there may be.
     """
 
     pipeline_version: str
@@ -29,6 +31,7 @@ class MergePolicy:
     allowed: frozenset[SlotName] | None = None
     max_sub_topics: int = 15
     max_slot_tokens: int = 128
+    facts: FactsConfig = field(default_factory=FactsConfig)
 
     def needs_decision(self, slot: SlotName) -> bool:
         """Whether even the first value of a slot is put to the processor."""

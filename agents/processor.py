@@ -11,6 +11,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from agents.fact_processor import DomainProcessor, FactProcessor
 from schemas.flushes import FlushBatch
 from schemas.stages import Candidate, Dropped, EventTag, Memo, MemoBullet, ModelCall
 from streams.errors import RecordDelayed, RecordFailed
@@ -185,4 +186,13 @@ class Processor(Protocol):
 
     async def shorten(self, topic: str, value: StoredValue, budget: int) -> Shortening:
         """Say a value in at most `budget` o200k tokens, keeping dates and names."""
+        ...
+
+
+class PipelineProcessor(Processor, FactProcessor, DomainProcessor, Protocol):
+    """The judgement behind every stage."""
+
+    @property
+    def answers(self) -> int:
+        """How often a model has answered so far: it rises for as long as one is at work."""
         ...

@@ -7,12 +7,13 @@ dead letters, and its successors still get their answer, marked as failed, so th
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Generic, TypeVar
+from functools import partial
+from typing import Any, Generic, TypeVar
 
 from agents.processor import SlotName
 from schemas.codec import InvalidRecord, decode, encode
-from schemas.flushes import FlushRef
-from schemas.profiles import ProfileState
+from schemas.flushes import Branch, FlushRef, Lane
+from schemas.profiles import Profile, ProfileState
 from schemas.stages import ModelCall, StageName
 from streams.errors import RecordFailed
 from streams.ledger import Entry
@@ -23,8 +24,25 @@ from streams.tables import RecordTable
 Input = TypeVar("Input")
 Output = TypeVar("Output")
 
-Run = Callable[[Input, Sequence[SlotName]], Awaitable[Output]]
-"""The stage: a record and the slots that its user has now, to the answer."""
+Run = Callable[[Input, Profile | None], Awaitable[Output]]
+"""The stage: a record and what is known of its user now, to the answer."""
+
+Wait = Callable[[bytes, Input], Awaitable[None]]
+"""Returns when a record of a user may be read."""
+
+
+class PartlyFailed(Exception):
+    """A stage has an answer, although a part of its work has failed: the record is parked for that part.
+
+    Attributes:
+        answer: what the other parts make.
+        failures: what failed, under the name that a redrive knows it by.
+    """
+
+    def __init__(self, answer: Any, failures: Sequence[tuple[StageName, RecordFailed]]) -> None:
+        super().__init__("; ".join(str(failure) for _, failure in failures))
+        self.answer = answer
+        self.failures = tuple(failures)
 
 
 class StageAgent(Generic[Input, Output]):
@@ -33,6 +51,7 @@ class StageAgent(Generic[Input, Output]):
     Args:
         runtime: the application.
         stage: the stage's name.
+        lane: whose records it answers; those of others are another stage's.
         source: topic that is read.
         target: topic of the answers.
         record_type: type of the records that are read.
@@ -40,6 +59,9 @@ class StageAgent(Generic[Input, Output]):
         run: the stage.
         fail: the answer when the stage has failed.
         profiles: profiles of the users of the assigned partitions, for reading.
+        branches: the branches that this stage answers for: of a flush that was sent again, only some may be wanted.
+        wait: waits until a record of a user may be read; without it each may at once.
+        parks_unreadable: park records that cannot be read; of the stages that read a topic, one does.
     """
 
     def __init__(
@@ -47,6 +69,7 @@ class StageAgent(Generic[Input, Output]):
         runtime: Runtime,
         *,
         stage: StageName,
+        lane: Lane,
         source: str,
         target: str,
         record_type: type[Input],
@@ -54,8 +77,14 @@ class StageAgent(Generic[Input, Output]):
         run: Run[Input, Output],
         fail: Callable[[Input, RecordFailed], Output],
         profiles: RecordTable[ProfileState],
+        branches: tuple[Branch, ...],
+        wait: Wait[Input] | None = None,
+        parks_unreadable: bool = True,
     ) -> None:
         self._stage: StageName = stage
+        self._lane: Lane = lane
+        self._branches = frozenset(branches)
+        self._parks_unreadable = parks_unreadable
         self._target = target
         self._record_type = record_type
         self._flush = flush
@@ -64,25 +93,53 @@ class StageAgent(Generic[Input, Output]):
         self._profiles = profiles
         self._sender = runtime.sender
         self._dead_letters = runtime.dead_letters
-        self.lanes = runtime.lanes(stage, self._handle, self._give_up)
+        ready = None if wait is None else partial(self._until_ready, wait)
+        self.lanes = runtime.lanes(stage, self._handle, self._give_up, ready=ready)
         runtime.agent(stage, source, self.lanes.consume)
 
-    async def _handle(self, entry: Entry) -> None:
-        record = decode_record(entry, self._record_type)
-        key = entry.event.message.key or b""
-        state = self._profiles.read(key)
-        if state is not None and is_applied(state, self._flush(record)):
-            # Read again after its flush had ended: whatever comes after it would only be ignored.
-            return
-        known = [slot.key for slot in state.profile.slots] if state is not None else []
-        await self._answer(entry, await self._run(record, known))
-
-    async def _give_up(self, entry: Entry, failure: RecordFailed, attempts: int) -> None:
-        await self._dead_letters.park(entry.event, self._stage, failure, attempts)
+    async def _until_ready(self, wait: Wait[Input], entry: Entry) -> None:
         try:
             record = decode_record(entry, self._record_type)
         except RecordFailed:
+            return  # for the handler to say
+        key = entry.event.message.key or b""
+        if self._wants(record, self._profiles.read(key)):
+            await wait(key, record)
+
+    async def _handle(self, entry: Entry) -> None:
+        record = decode_record(entry, self._record_type)
+        state = self._profiles.read(entry.event.message.key or b"")
+        if self._wants(record, state):
+            await self._answer(entry, await self._answered(entry, record, state.profile if state is not None else None))
+
+    async def _answered(self, entry: Entry, record: Input, profile: Profile | None) -> Output:
+        try:
+            return await self._run(record, profile)
+        except PartlyFailed as partly:
+            if self._wants(record, self._profiles.read(entry.event.message.key or b"")):
+                for stage, failure in partly.failures:
+                    await self._dead_letters.park(entry.event, stage, failure)
+            answer: Output = partly.answer
+            return answer
+
+    def _wants(self, record: Input, state: ProfileState | None) -> bool:
+        """Whether a record is this stage's, and an answer to it would be of use."""
+        flush = self._flush(record)
+        if flush.lane != self._lane or (flush.only and self._branches.isdisjoint(flush.only)):
+            return False
+        # Read again after its flush had ended: whatever comes after it would only be ignored.
+        return state is None or not state.has_applied(flush)
+
+    async def _give_up(self, entry: Entry, failure: RecordFailed, attempts: int) -> None:
+        try:
+            record = decode_record(entry, self._record_type)
+        except RecordFailed:
+            if self._parks_unreadable:
+                await self._dead_letters.park(entry.event, self._stage, failure, attempts)
             return
+        if not self._wants(record, self._profiles.read(entry.event.message.key or b"")):
+            return  # its user was forgotten meanwhile, or its flush has ended: nothing of it is to be kept
+        await self._dead_letters.park(entry.event, self._stage, failure, attempts)
         await self._answer(entry, self._fail(record, failure))
 
     async def _answer(self, entry: Entry, answer: Output) -> None:
@@ -104,10 +161,9 @@ def decode_record(entry: Entry, record_type: type[Input]) -> Input:
         raise RecordFailed("invalid_record", str(error)) from error
 
 
-def is_applied(state: ProfileState, flush: FlushRef) -> bool:
-    """Whether a flush has already been applied to the profile."""
-    mark = state.applied.get(flush.lane)
-    return mark is not None and mark.covers(flush)
+def known_slots(profile: Profile | None) -> list[SlotName]:
+    """Return the names of the slots that a user has."""
+    return [slot.key for slot in profile.slots] if profile is not None else []
 
 
 def calls_of(failure: RecordFailed) -> tuple[ModelCall, ...]:

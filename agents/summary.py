@@ -6,18 +6,16 @@ import asyncio
 import time
 from collections.abc import Sequence
 
-from msgspec.structs import replace
-
+from agents.batch_parts import batch_parts, references
 from agents.processor import Processor, SlotName
 from agents.quotes import own_words
-from agents.stage_agent import StageAgent, calls_of
-from schemas.flushes import BatchMessage, FlushBatch
-from schemas.profiles import ProfileState
-from schemas.stages import Dropped, Memo, MemoBullet, MessageRef
+from agents.stage_agent import StageAgent, calls_of, known_slots
+from schemas.flushes import FlushBatch
+from schemas.profiles import Profile, ProfileState
+from schemas.stages import Dropped, Memo, MemoBullet
 from streams.errors import RecordFailed
 from streams.runtime import Runtime
 from streams.tables import RecordTable
-from streams.tokens import count_tokens, split_text
 
 
 async def summarise(
@@ -38,7 +36,7 @@ async def summarise(
     given = own_words(batch)
     parts = [given]
     if budget is not None and batch.ref.token_count > budget:
-        parts = await asyncio.to_thread(_parts, given, budget)
+        parts = await asyncio.to_thread(batch_parts, given, budget)
     summaries = [await processor.summarise(part, known) for part in parts]
     citable = {message.message_id for message in given.messages if message.role == "user" and message.content}
     bullets: list[MemoBullet] = []
@@ -55,7 +53,7 @@ async def summarise(
     return Memo(
         flush=batch.ref,
         status="ok" if bullets else "empty",
-        messages=_references(batch),
+        messages=references(batch),
         bullets=tuple(bullets),
         calls=tuple(call for summary in summaries for call in summary.calls),
         dropped=tuple(dropped),
@@ -63,36 +61,14 @@ async def summarise(
     )
 
 
-def _parts(batch: FlushBatch, budget: int) -> list[FlushBatch]:
-    """Return consecutive parts of a batch, each within the budget; a message that is larger is cut in several."""
-    parts: list[list[BatchMessage]] = [[]]
-    room = budget
-    for message in batch.messages:
-        for piece in split_text(message.content, budget):
-            tokens = count_tokens(piece)
-            if parts[-1] and tokens > room:
-                parts.append([])
-                room = budget
-            parts[-1].append(replace(message, content=piece))
-            room -= tokens
-    return [replace(batch, messages=tuple(part)) for part in parts]
-
-
 def failed_memo(batch: FlushBatch, failure: RecordFailed) -> Memo:
     """Return the memo of a batch that could not be summarised: it ends the flush."""
     return Memo(
         flush=batch.ref,
         status="failed",
-        messages=_references(batch),
+        messages=references(batch),
         calls=calls_of(failure),
         error=str(failure),
-    )
-
-
-def _references(batch: FlushBatch) -> tuple[MessageRef, ...]:
-    return tuple(
-        MessageRef(message_id=message.message_id, role=message.role, occurred_at=message.occurred_at)
-        for message in batch.messages
     )
 
 
@@ -101,12 +77,14 @@ def register(
 ) -> None:
     """Add the summary agent to an application."""
 
-    async def run(batch: FlushBatch, known: Sequence[SlotName]) -> Memo:
-        return await summarise(batch, processor, known, budget)
+    async def run(batch: FlushBatch, profile: Profile | None) -> Memo:
+        return await summarise(batch, processor, known_slots(profile), budget)
 
     StageAgent(
         runtime,
         stage="summary",
+        lane="memo",
+        branches=("extract", "tag"),
         source=runtime.topics.flushes,
         target=runtime.topics.memos,
         record_type=FlushBatch,

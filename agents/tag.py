@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
-from agents.processor import Processor, SlotName
+from agents.processor import Processor
 from agents.stage_agent import StageAgent, calls_of
-from schemas.profiles import ProfileState, unify
+from schemas.profiles import Profile, ProfileState, unify
 from schemas.stages import Candidates, Dropped, EventTag, Memo
 from streams.errors import RecordFailed
 from streams.runtime import Runtime
@@ -63,12 +63,14 @@ def register(
 ) -> None:
     """Add the tag agent to an application."""
 
-    async def run(memo: Memo, _known: Sequence[SlotName]) -> Candidates:
+    async def run(memo: Memo, _profile: Profile | None) -> Candidates:
         return await tag(memo, processor, configured)
 
     StageAgent(
         runtime,
         stage="tag",
+        lane="memo",
+        branches=("tag",),
         source=runtime.topics.memos,
         target=runtime.topics.candidates,
         record_type=Memo,
@@ -76,4 +78,5 @@ def register(
         run=run,
         fail=failed_tagging,
         profiles=profiles,
+        parks_unreadable=False,
     )

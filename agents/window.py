@@ -8,84 +8,67 @@ are read again after a crash, those up to that record are not taken into a new w
   same messages, with the same id, and sent again;
 - what else lies at or below it was committed with its batch, or before it, and is skipped.
 
-So no message is in two batches, and the record holds offsets, not text (`docs/decisions/0002`).
+So no message is in two batches of a lane, and of the batch the record holds offsets, not text
+(`docs/decisions/0002`).
+
+Beside its window, a user's message in which a detector sees a signal makes a batch of lane ``facts`` by itself, at
+once. It is sent before the window that holds the message can be, so it needs no record: a message that is not in an
+emitted window makes the same batch again, with the same id and the same context (`docs/decisions/0006`).
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import math
 import time
-from collections import deque
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from functools import partial
-from typing import Final, Protocol
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime, timedelta
+from itertools import chain
+from typing import Final, TypeVar
 
+from agents.detours import forgotten_by, is_at, is_second_copy, was_forgotten
+from agents.flush_batches import (
+    Held,
+    Rebuild,
+    emitted_of,
+    forget_ref,
+    hold,
+    last_signalled,
+    last_turns,
+    moment,
+    signal_batch,
+    window_batch,
+)
+from agents.forget import forget_answer
+from agents.moved import Log, LogReplaced, Origin, merged, origin_of
+from agents.outbox import Emission, Outbox, StateTable
 from schemas.codec import InvalidRecord, encode
-from schemas.flushes import BatchMessage, FlushBatch, FlushRef, Lane
-from schemas.ids import flush_id, message_id
-from schemas.messages import LATEST, ChatMessage, decode_message, split_user_key
+from schemas.flushes import FlushBatch, FlushRef, Lane, Signals
+from schemas.messages import ChatMessage, decode_message
 from schemas.windows import EmittedBatch, WindowState
 from streams.backoff import Backoff
-from streams.dead_letters import DeadLetters
+from streams.dead_letters import DeadLetters, written_at
 from streams.errors import RecordFailed
+from streams.failpoints import fail_point
 from streams.insist import insist
 from streams.intake import Intake
 from streams.ledger import Entry, Ledger
+from streams.metrics import DUPLICATES
 from streams.partitioning import partition_for
 from streams.records import Event, EventStream, Source, header_items
 from streams.sender import Outgoing, Sender
-from streams.tokens import count_tokens
 from streams.windows import Closed, WindowPolicy, Windows
 
 logger = logging.getLogger(__name__)
 
-MOVED_HEADER: Final = "profilestream-moved-from"
-"""On a message that was found in a partition that its user does not belong to: where it was."""
-
 _LANE: Final[Lane] = "memo"
 _MAX_UNSENT: Final = 1_000
 
-
-@dataclass(slots=True, eq=False)
-class Held:
-    """A message in a window and its open record."""
-
-    entry: Entry
-    message: BatchMessage
-    tokens: int
+Found = TypeVar("Found")
 
 
-@dataclass(slots=True)
-class Rebuild:
-    """The batch last emitted for a user, being put together again from messages that are read again."""
-
-    emitted: EmittedBatch
-    items: list[Held] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class Emission:
-    """A batch on its way to the flush topic; `state` is None when it was made durable before."""
-
-    batch: FlushBatch
-    state: WindowState | None
-    entries: list[Entry]
-
-
-class StateTable(Protocol):
-    """Where `WindowState` is kept."""
-
-    async def write(self, key: bytes, record: WindowState, partition: int) -> None:
-        """Write a user's record; returns when it is durable."""
-        ...
-
-    def read(self, key: bytes) -> WindowState | None:
-        """Return a user's record."""
-        ...
+class _Abandoned(Exception):
+    """The assignment of a record ended while something was looked up for it."""
 
 
 class WindowAgent:
@@ -95,13 +78,19 @@ class WindowAgent:
         log_id: name of the message log, part of every flush id.
         partitions: number of partitions of the chat topic.
         flushes: name of the flush topic.
-        on_emit: told the id of each batch that was sent.
+        candidates: name of the topic that the merge reads.
+        log_end: the offset that the next record of a partition of the chat topic will have; 0 where there is no such
+            partition. Raises `DependencyDown` when it is not known.
+        detect: says what a user's message may be telling; without it there is no lane ``facts``.
+        on_emit: told the heading of each batch that was sent.
         suspicious_pause: seconds without a sweep after which the process must have been suspended for so long that its
             partitions may have another owner.
 
     Attributes:
         read_up_to: for each partition, the offset after the last record taken.
         moved: messages that were sent on to the partition of their user.
+        signalled: users' messages that made a batch of lane ``facts``.
+        spared: those that had no signal, and so cost no call.
     """
 
     def __init__(
@@ -116,52 +105,84 @@ class WindowAgent:
         partitions: int,
         messages: str,
         flushes: str,
+        candidates: str,
         backoff: Backoff,
+        log_end: Callable[[int], Awaitable[int]],
         now: Callable[[], datetime],
         monotonic: Callable[[], float] = time.monotonic,
-        on_emit: Callable[[str], None] = lambda _flush_id: None,
+        detect: Callable[[str], Signals] | None = None,
+        on_emit: Callable[[FlushRef], None] = lambda _ref: None,
         suspicious_pause: float = math.inf,
     ) -> None:
         self.windows: Windows[Held] = Windows(policy)
         self.ledger = Ledger(source)
         self.moved = 0
+        self.signalled = 0
+        self.spared = 0
         self._passing = 0
         self.read_up_to: dict[int, int] = {}
+        self._source = source
         self._sender = sender
         self._dead_letters = dead_letters
-        self._table = table
         self._log_id = log_id
+        self._log = Log(log_id, partitions, log_end)
         self._partitions = partitions
         self._messages = messages
         self._flushes = flushes
+        self._candidates = candidates
         self._backoff = backoff
         self._now = now
         self._monotonic = monotonic
-        self._on_emit = on_emit
+        self._detect = detect
         self._suspicious_pause = suspicious_pause
         self._swept = monotonic()
         self._closing_from = -math.inf
         self._intake = Intake(source, self.ledger, _MAX_UNSENT)
         self._rebuilds: dict[bytes, Rebuild] = {}
-        self._unsent: dict[bytes, deque[Emission]] = {}
-        self._tasks: dict[bytes, asyncio.Task[None]] = {}
+        self._left_out: dict[bytes, list[int]] = {}
+        self._outbox = Outbox(
+            table=table,
+            sender=sender,
+            dead_letters=dead_letters,
+            ledger=self.ledger,
+            backoff=backoff,
+            on_emit=on_emit,
+            on_change=self._changed,
+        )
 
     @property
     def running(self) -> int:
         """Batches that are closed and not yet sent, and records that enter no window and are being passed on."""
-        return sum(map(len, self._unsent.values())) + self._passing
+        return len(self._outbox) + self._passing
 
     async def consume(self, stream: EventStream) -> None:
-        """Take messages from a stream for as long as it lasts: the body of the agent."""
+        """Take messages from a stream for as long as it lasts: the body of the agent.
+
+        What this release cannot deal with ends the process: nothing is acknowledged past it, and going on without it
+        would leave its partition uncommitted for ever.
+        """
         async for event in stream.noack().events():
-            await self.take(event)
+            try:
+                await self.take(event)
+            except Exception as error:
+                place = event.message
+                logger.exception("window: error on %s[%d]@%d", place.topic, place.partition, place.offset)
+                self._source.crash(error)
 
     async def take(self, event: Event) -> None:
         """Take one record of the chat topic."""
         if not await self._intake.admit(event):
             return
         entry = self.ledger.open(event)
-        self.read_up_to[event.message.partition] = event.message.offset + 1
+        partition, offset = event.message.partition, event.message.offset
+        self.read_up_to[partition] = offset + 1
+        await self._take(entry)
+        if not self._intake.draining:
+            # Also after a record that enters no window: it cannot be acknowledged before those in the oldest one.
+            self._emit_all(self.windows.beyond_horizon(partition, offset, lambda first: first.message.offset))
+
+    async def _take(self, entry: Entry) -> None:
+        event = entry.event
         try:
             message = decode_message(event.message.value)
         except InvalidRecord as error:
@@ -171,18 +192,47 @@ class WindowAgent:
         if partition_for(key, self._partitions) != event.message.partition:
             await self._move(entry, key)
             return
+        try:
+            origin = await self._origin(entry)
+        except _Abandoned:
+            return
+        if message.type != "message" and self._is_second_copy(key, event, origin):
+            self._suppress(entry)
+            return
         if message.type == "flush":
             self._emit_all(self.windows.close(key, "flush"))
             self.ledger.close(entry)
             return
+        if message.type == "forget":
+            if self._was_forgotten(key, event, origin):
+                self._suppress(entry)
+                return
+            try:
+                ends = await self._look_up(entry, self._log.ends)
+            except _Abandoned:
+                return
+            self._forget_user(key, entry, message, origin, ends)
+            return
         emitted = self._emitted(key, event.message.partition)
         if emitted is not None and event.message.offset <= emitted.last_offset:
-            self._replay(key, emitted, entry, message)
+            if await self._exists(entry, emitted):
+                self._replay(key, emitted, entry, message)
             return
-        held = self._hold(entry, message)
-        self._emit_all(
-            self.windows.add(key, held, tokens=held.tokens, session=message.session_id, now=self._monotonic())
+        if self._is_second_copy(key, event, origin) or self._was_forgotten(key, event, origin):
+            self._left_out.setdefault(key, []).append(event.message.offset)
+            self._suppress(entry)
+            return
+        held = hold(entry, message, self._log_id, origin)
+        self._read_signals(key, held)
+        closed = self.windows.add(
+            key,
+            held,
+            tokens=held.tokens,
+            session=held.message.session_id,
+            now=self._monotonic(),
+            partition=event.message.partition,
         )
+        self._emit_all(closed)
 
     def sweep(self) -> None:
         """Close the windows whose time has come; called a few times a second.
@@ -202,32 +252,61 @@ class WindowAgent:
         self._intake.close()
         self._emit_all(self.windows.close_all("shutdown"))
 
-    def _hold(self, entry: Entry, message: ChatMessage) -> Held:
-        place = entry.event.message
-        batch_message = BatchMessage(
-            message_id=message.message_id or self._message_id(entry),
-            offset=place.offset,
-            role=message.role or "user",
-            content=message.content,
-            occurred_at=message.occurred_at or _moment(place.timestamp),
-            session_id=message.session_id,
-            speaker=message.speaker,
-        )
-        return Held(entry, batch_message, count_tokens(message.content))
+    async def _origin(self, entry: Entry) -> Origin | None:
+        """Return where a record was moved from, if it was."""
+        message = entry.event.message
+        claimed = origin_of(header_items(message.headers))
+        if claimed is None:
+            return None
+        return await self._look_up(entry, lambda: self._log.verified(claimed, message.partition))
 
-    def _message_id(self, entry: Entry) -> str:
-        """Return the id of a message that came without one: where it was written first."""
-        place = entry.event.message
-        moved_from = dict(header_items(place.headers)).get(MOVED_HEADER, b"").decode(errors="replace")
-        partition, _, offset = moved_from.partition(":")
-        if partition.isdecimal() and offset.isdecimal():
-            return message_id(self._log_id, int(partition), int(offset))
-        return message_id(self._log_id, place.partition, place.offset)
+    async def _exists(self, entry: Entry, emitted: EmittedBatch) -> bool:
+        """Return whether a record goes on in the log that the batch is of, and not in one that took its name."""
+        place = (emitted.partition, emitted.last_offset)
+        if self._log.is_known(*place):
+            return True
+        try:
+            if not await self._look_up(entry, lambda: self._log.holds(*place)):
+                raise LogReplaced(*place)
+        except _Abandoned:
+            return False
+        return True
+
+    async def _look_up(self, entry: Entry, ask: Callable[[], Awaitable[Found]]) -> Found:
+        """Ask the broker something that a record depends on, for as long as it takes.
+
+        Raises:
+            _Abandoned: when the record's assignment has ended meanwhile.
+        """
+        found: list[Found] = []
+
+        async def answered() -> None:
+            found.append(await ask())
+
+        self._passing += 1
+        try:
+            await self._insist(answered)
+        finally:
+            self._passing -= 1
+            self._forget_windows_when_drained()
+        if entry.epoch != self.ledger.epoch:
+            raise _Abandoned
+        return found[0]
+
+    def _is_second_copy(self, key: bytes, event: Event, origin: Origin | None) -> bool:
+        windowed = (item.origin for item in self.windows.items_of(key))
+        return is_second_copy(origin, event.message, self._log_id, self._outbox.state(key), windowed)
+
+    def _was_forgotten(self, key: bytes, event: Event, origin: Origin | None) -> bool:
+        message = event.message
+        return was_forgotten(message.headers, origin, moment(written_at(message)), self._outbox.state(key))
+
+    def _suppress(self, entry: Entry) -> None:
+        DUPLICATES.labels("window").inc()
+        self.ledger.close(entry)
 
     def _emitted(self, key: bytes, partition: int) -> EmittedBatch | None:
-        pending = self._unsent.get(key)
-        state = next((unsent.state for unsent in reversed(pending or ()) if unsent.state), None)
-        state = state or self._table.read(key)
+        state = self._outbox.state(key)
         emitted = state.lanes.get(_LANE) if state else None
         if emitted is None or emitted.log_id != self._log_id or emitted.partition != partition:
             return None
@@ -241,10 +320,68 @@ class WindowAgent:
         if offset < emitted.first_offset or rebuild is None:
             self.ledger.close(entry)
             return
-        rebuild.items.append(self._hold(entry, message))
+        if offset in emitted.left_out:
+            self.ledger.close(entry)
+            return
+        rebuild.items.append(hold(entry, message, self._log_id))
         if offset == emitted.last_offset:
             del self._rebuilds[key]
-            self._queue(key, Emission(self._batch(key, rebuild.items, emitted), None, _entries(rebuild.items)))
+            entries = [item.entry for item in rebuild.items]
+            self._send_batch(key, window_batch(key, rebuild.items, emitted), None, entries)
+
+    def _read_signals(self, key: bytes, held: Held) -> None:
+        """Send a user's message with a signal on its way, with the turns before it; it goes into its window as well."""
+        if self._detect is None or held.message.role != "user":
+            return
+        signals = self._detect(held.message.content)
+        if not signals:
+            self.spared += 1
+            return
+        self.signalled += 1
+        held.signalled = True
+        state = self._outbox.state(key) or WindowState()
+        open_items = self.windows.items_of(key)
+        batch = signal_batch(
+            key,
+            held,
+            signals,
+            turns=last_turns(chain(state.turns, (item.message for item in open_items))),
+            after=last_signalled(open_items, state.signalled),
+            log_id=self._log_id,
+            published=moment(held.entry.event.message.timestamp),
+        )
+        self._send_batch(key, batch, None, [held.entry], closes=False)
+
+    def _forget_user(
+        self, key: bytes, entry: Entry, message: ChatMessage, origin: Origin | None, ends: Sequence[int]
+    ) -> None:
+        """Drop the user's window and have the merge forget the rest.
+
+        What was sent before is dropped by the merge when it arrives; what lies before in the log is not windowed again.
+        """
+        dropped = [item for closed in self.windows.close(key, "forget") for item in closed.items]
+        self._left_out.pop(key, None)
+        held = hold(entry, message, self._log_id, origin)
+        place = entry.event.message
+        here = Origin(self._log_id, place.partition, place.offset)
+        before = self._outbox.state(key) or WindowState()
+        forgotten = before.forgotten
+        if forgotten is None or not is_at(forgotten, here):
+            # A clock that runs ahead must not have what is said from now on forgotten.
+            asked_at = min(moment(written_at(place)), self._now())
+            forgotten = forgotten_by(origin or here, asked_at, here, ends, forgotten)
+        ref = forget_ref(key, held, self._log_id, forgotten.asked[(origin or here).place].at)
+        state: WindowState | None = WindowState(
+            lanes={_LANE: emitted_of(ref)},
+            moved=merged(before.moved, (item.origin for item in [*dropped, held])),
+            forgotten=forgotten,
+        )
+        emitted = self._emitted(key, ref.partition)
+        if emitted is not None and ref.last_offset <= emitted.last_offset:
+            state = None  # read again; what is remembered is of this forgetting or of later
+        value = encode(forget_answer(ref, held.message.message_id))
+        entries = [item.entry for item in [*dropped, held]]
+        self._outbox.put(key, Emission(ref, self._candidates, value, state, entries))
 
     def _emit_all(self, windows: list[Closed[Held]]) -> None:
         for closed in windows:
@@ -258,76 +395,27 @@ class WindowAgent:
                 trigger=closed.trigger,
                 opened_at=closed_at - timedelta(seconds=max(0.0, self._monotonic() - closed.opened)),
                 closed_at=closed_at,
+                left_out=tuple(
+                    offset
+                    for offset in self._left_out.pop(closed.key, ())
+                    if first.message.offset < offset < last.message.offset
+                ),
             )
-            batch = self._batch(closed.key, closed.items, emitted)
-            self._queue(closed.key, Emission(batch, WindowState(lanes={_LANE: emitted}), _entries(closed.items)))
+            batch = window_batch(closed.key, closed.items, emitted)
+            before = self._outbox.state(closed.key) or WindowState()
+            state = WindowState(
+                signalled=last_signalled(closed.items, before.signalled),
+                lanes={_LANE: emitted},
+                moved=merged(before.moved, (item.origin for item in closed.items)),
+                turns=() if self._detect is None else last_turns(chain(before.turns, batch.messages)),
+                forgotten=before.forgotten,
+            )
+            self._send_batch(closed.key, batch, state, [item.entry for item in closed.items])
 
-    def _batch(self, key: bytes, items: list[Held], emitted: EmittedBatch) -> FlushBatch:
-        tenant_id, user_id = split_user_key(key)
-        messages = tuple(item.message for item in items)
-        times = [message.occurred_at for message in messages]
-        ref = FlushRef(
-            flush_id=flush_id(
-                self._log_id,
-                tenant_id,
-                user_id,
-                _LANE,
-                emitted.partition,
-                emitted.first_offset,
-                emitted.last_offset,
-            ),
-            tenant_id=tenant_id,
-            user_id=user_id,
-            lane=_LANE,
-            log_id=self._log_id,
-            partition=emitted.partition,
-            first_offset=emitted.first_offset,
-            last_offset=emitted.last_offset,
-            trigger=emitted.trigger,
-            opened_at=emitted.opened_at,
-            closed_at=emitted.closed_at,
-            first_occurred_at=min(times),
-            last_occurred_at=max(times),
-            message_count=len(messages),
-            token_count=sum(item.tokens for item in items),
-        )
-        return FlushBatch(ref=ref, messages=messages)
-
-    def _queue(self, key: bytes, emission: Emission) -> None:
-        """Send a batch after the earlier ones of its user."""
-        self._unsent.setdefault(key, deque()).append(emission)
-        self._intake.load(self.running)
-        if key not in self._tasks:
-            self._tasks[key] = asyncio.create_task(self._send(key), name="window emission")
-
-    async def _send(self, key: bytes) -> None:
-        epoch = self.ledger.epoch
-        queue = self._unsent[key]
-        while queue:
-            emission = queue[0]
-            await self._deliver(key, emission)
-            if self.ledger.epoch != epoch:
-                return
-            queue.popleft()
-            for entry in emission.entries:
-                self.ledger.close(entry)
-            self._intake.load(self.running)
-        del self._unsent[key], self._tasks[key]
-        self._forget_windows_when_drained()
-
-    async def _deliver(self, key: bytes, emission: Emission) -> None:
-        ref = emission.batch.ref
-        state = emission.state
-        flush = Outgoing(topic=self._flushes, key=key, value=encode(emission.batch), partition=ref.partition)
-        try:
-            if state is not None:
-                await self._insist(lambda: self._table.write(key, state, ref.partition))
-            await self._insist(lambda: self._sender.send(flush))
-        except RecordFailed as error:
-            for entry in emission.entries:
-                await self._insist(partial(self._dead_letters.park, entry.event, "window", error))
-        else:
-            self._on_emit(ref.flush_id)
+    def _send_batch(
+        self, key: bytes, batch: FlushBatch, state: WindowState | None, entries: list[Entry], *, closes: bool = True
+    ) -> None:
+        self._outbox.put(key, Emission(batch.ref, self._flushes, encode(batch), state, entries, closes))
 
     async def _park(self, entry: Entry, failure: RecordFailed) -> None:
         await self._finish(entry, lambda: self._dead_letters.park(entry.event, "window", failure))
@@ -345,18 +433,28 @@ class WindowAgent:
     async def _move(self, entry: Entry, key: bytes) -> None:
         """Send a message on to the partition of its user: a publisher used another key or partitioner."""
         message = entry.event.message
-        origin = f"{message.partition}:{message.offset}".encode()
+        origin = Origin(self._log_id, message.partition, message.offset)
         moved = Outgoing(
             topic=self._messages,
             key=key,
             value=message.value,
             partition=partition_for(key, self._partitions),
-            headers=[*header_items(message.headers), (MOVED_HEADER, origin)],
+            headers=[*header_items(message.headers), origin.header()],
             timestamp=message.timestamp,
         )
-        await self._finish(entry, lambda: self._sender.send(moved))
-        self.moved += 1
-        logger.info("moved %s[%d]@%d to its user's partition", message.topic, message.partition, message.offset)
+
+        async def send() -> None:
+            try:
+                await self._sender.send(moved)
+            except RecordFailed as error:
+                # With the header that it gets it is larger than the topic takes.
+                await self._dead_letters.park(entry.event, "window", error)
+                return
+            fail_point("move.after_send")
+            self.moved += 1
+            logger.info("moved %s[%d]@%d to its user's partition", message.topic, message.partition, message.offset)
+
+        await self._finish(entry, send)
 
     async def _insist(self, send: Callable[[], Awaitable[None]]) -> None:
         await insist("window", send, self._backoff)
@@ -366,33 +464,26 @@ class WindowAgent:
         self._intake.close()
         self._forget_windows_when_drained()
 
+    def _changed(self) -> None:
+        self._intake.load(self.running)
+        self._forget_windows_when_drained()
+
     def _forget_windows_when_drained(self) -> None:
-        if self._intake.draining and not self._tasks and not self._passing:
+        if self._intake.draining and self._outbox.idle and not self._passing:
             self._forget()
 
     def _forget(self) -> None:
         self.ledger.abandon()
         self.windows.clear()
         self._rebuilds.clear()
+        self._left_out.clear()
 
     def abandon(self) -> None:
         """Cancel what is being sent and forget everything."""
         self._forget()
-        for task in self._tasks.values():
-            task.cancel()
-        self._tasks.clear()
-        self._unsent.clear()
+        self._outbox.abandon()
         self._intake.load(0)
 
     def resume(self) -> None:
         """Take messages again."""
         self._intake.resume()
-
-
-def _moment(timestamp: float) -> datetime:
-    """Return a Kafka timestamp as a time; one that no calendar has, as some clients send, is moved into range."""
-    return datetime.fromtimestamp(min(max(timestamp, 0.0), LATEST.timestamp()), UTC)
-
-
-def _entries(items: list[Held]) -> list[Entry]:
-    return [item.entry for item in items]

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.harness import Overrides, WorkerProcess, Written, command, discrepancies, environment, read_topics
+from schemas.flushes import FlushBatch
 from schemas.profiles import Profile, apply_deltas
 from streams.cli.common import EXIT_REFUSED
 from streams.embedded.services import EmbeddedServices
@@ -66,9 +67,7 @@ async def account(files: Sequence[Path], overrides: Overrides | None = None) -> 
                 )
                 sent = json.loads(published)
                 settings = load_settings(overrides={**services.settings, **own})
-                written = await read_topics(
-                    settings.kafka, lambda written: bool(written.messages) and written.ended >= written.messages, _LIMIT
-                )
+                written = await read_topics(settings.kafka, lambda written: written.complete, _LIMIT)
                 profiles = _profiles(written)
                 problems = discrepancies(written) + await _stores(settings, written, profiles)
     if written.dead_letters:
@@ -91,16 +90,16 @@ async def _stores(settings: Settings, written: Written, profiles: dict[tuple[str
     problems: list[str] = []
     deltas = len({delta.delta_id for delta in written.deltas})
     events = len({event.event_id for event in written.events})
-    slots = sum(len(profile.slots) for profile in profiles.values())
+    points = sum(profile.searchable for profile in profiles.values())
     async with open_archive(settings.clickhouse) as store, open_vectors(settings) as vectors:
         try:
             async with asyncio.timeout(300):
                 while (await store.counts())["deltas"] < deltas or (await store.counts())["events"] < events:
                     await asyncio.sleep(0.2)
-                while await vectors.count() != slots:
+                while await vectors.count() != points:
                     await asyncio.sleep(0.2)
         except TimeoutError:
-            problems.append(f"the stores hold {await store.counts()} and {await vectors.count()} vectors, not {slots}")
+            problems.append(f"the stores hold {await store.counts()} and {await vectors.count()} vectors, not {points}")
         for (tenant_id, user_id), profile in profiles.items():
             if await store.profile(tenant_id, user_id) != profile:
                 problems.append(f"the archive's profile of {user_id} differs from that of the topic")
@@ -112,15 +111,22 @@ def report(files: Sequence[Path], found: Account, show: int) -> None:
     written = found.written
     events = {event.event_id: event for event in written.events}.values()
     dropped = Counter(f"{drop.stage}: {drop.reason}" for event in events for drop in event.dropped)
-    ops = Counter(delta.op for delta in {delta.delta_id: delta for delta in written.deltas}.values())
+    deltas = {delta.delta_id: delta for delta in written.deltas}.values()
+    ops = Counter(f"{delta.kind} {delta.op}" for delta in deltas)
     users = {(body.get("tenant_id", "default"), body["user_id"]) for _, _, body in written.published}
     slots = [slot for profile in found.profiles.values() for slot in profile.slots]
     print(f"files         {', '.join(file.name for file in files)}")
     print(f"messages      {written.messages}, refused lines {found.refused}")
-    print(f"flushes       {len({batch.ref.flush_id for batch in written.flushes})}")
+    flushes = {batch.ref.flush_id: batch for batch in written.flushes}
+    print(f"flushes       {dict(Counter(batch.ref.lane for batch in flushes.values()))}")
+    _report_signals(written, list(flushes.values()))
     print(f"events        {len(events)} {dict(Counter(event.outcome for event in events))}")
     print(f"deltas        {sum(ops.values())} {dict(ops)}")
     print(f"users         {len(users)}, of whom {len(found.profiles)} have a profile")
+    known = list(found.profiles.values())
+    facts = sum(len(profile.facts) for profile in known)
+    print(f"facts         {facts}, {sum(len(profile.replaced_facts) for profile in known)} replaced")
+    print(f"preferences   {sum(len(profile.preferences) for profile in known)}")
     print(f"slots         {len(slots)}, of which {sum(bool(slot.evidence) for slot in slots)} cite evidence")
     print(f"dropped       {dict(dropped)}")
     print(f"dead letters  {len(written.dead_letters)}")
@@ -129,9 +135,26 @@ def report(files: Sequence[Path], found: Account, show: int) -> None:
         print(f"\n{profile.user_id}, version {profile.version}")
         for slot in profile.slots:
             print(f"  {slot.topic}/{slot.sub_topic}: {slot.value}  (x{slot.update_hits})")
+        for fact in profile.facts:
+            print(f"  fact/{fact.category}: {fact.text}  ({fact.confidence:.2f}, x{fact.times_mentioned})")
+        for preference in profile.preferences:
+            strength, observed = preference.strength, preference.times_observed
+            print(f"  preference/{preference.category}: {preference.text}  ({strength:.2f}, x{observed})")
     for problem in found.problems[:20]:
         print(f"does not add up: {problem}", file=sys.stderr)
     print("everything adds up" if not found.problems else f"{len(found.problems)} things do not add up")
+
+
+def _report_signals(written: Written, flushes: Sequence[FlushBatch]) -> None:
+    """Print how many messages had signals, and the calls that a language model would be asked for them."""
+    bodies = [body for _, _, body in written.published if body.get("type", "message") == "message"]
+    own = sum(body.get("role") == "user" for body in bodies)
+    read = [batch.signals for batch in flushes if batch.signals is not None]
+    calls = sum(bool(signals.facts) + bool(signals.preferences) for signals in read)
+    kinds = Counter(kind for signals in read for kind in (*signals.facts, *signals.preferences))
+    print(f"signals       in {len(read)} of {own} users' messages; {own - len(read)} are spared")
+    print(f"              {dict(kinds.most_common())}")
+    print(f"calls         {calls} for facts and preferences: {1000 * calls / len(bodies):.1f} a thousand messages")
 
 
 def main() -> int:

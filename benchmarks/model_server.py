@@ -94,13 +94,13 @@ class ModelServer:
         self.peak = 0
         self._queue: deque[Answer] = deque()
         self._runner: web.AppRunner | None = None
-        self._url = ""
+        self._port = 0
         self._arrived = asyncio.Condition()
 
     @property
     def url(self) -> str:
-        """The base URL for a client; it stays the same, and refuses connections, once the server is closed."""
-        return self._url
+        """The base URL for a client; it stays the same, and refuses connections, while the server is closed."""
+        return f"http://127.0.0.1:{self._port}/v1"
 
     def say(self, *answers: Answer) -> None:
         """Queue answers, one for each coming request."""
@@ -112,20 +112,23 @@ class ModelServer:
             await self._arrived.wait_for(lambda: len(self.requests) >= count)
 
     async def __aenter__(self) -> Self:
+        await self.listen()
+        return self
+
+    async def listen(self) -> None:
+        """Listen: after `close`, again where it was."""
         app = web.Application(client_max_size=64 * 1024 * 1024)
         app.router.add_post("/v1/chat/completions", self._complete)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", 0)
-        await site.start()
-        self._url = f"http://127.0.0.1:{self._runner.addresses[0][1]}/v1"
-        return self
+        await web.TCPSite(self._runner, "127.0.0.1", self._port).start()
+        self._port = self._runner.addresses[0][1]
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def close(self) -> None:
-        """Stop listening: from now on connections are refused."""
+        """Stop listening: from now on connections are refused, until `listen` is called."""
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None

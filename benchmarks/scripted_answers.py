@@ -1,8 +1,8 @@
 """`ScriptedModel`: answers prompts in the form that a model would, but by the rules: the same prompt, the same answer.
 
 It sees what a model sees, the text of the prompt, and nothing else. Its summary notes every sentence in which the user
-speaks in the first person, so that it is seldom empty; values, tags and decisions are those of the rules. Like
-them it leaves topics and long values as they are.
+speaks in the first person, so that it is seldom empty; values, tags, decisions, facts, preferences and keywords are
+those of the rules. Like them it leaves topics and long values as they are.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, Literal, cast
 
 from agents.processor import Proposal
 from agents.rules.processor import RuleProcessor
 from agents.rules.text import statements
 from benchmarks.model_server import Request
-from schemas.flushes import FlushRef
+from schemas.facts import Fact, Preference
+from schemas.flushes import BatchMessage, FlushBatch, FlushRef
 from schemas.pipeline import PipelineConfig
 from schemas.stages import Candidate, Memo, MemoBullet
 
@@ -47,6 +48,10 @@ _PROPOSAL: Final = re.compile(
     r"<(?P<kind>new|taken_back)>(?P<memo>.*?)</(?P=kind)>",
     re.DOTALL,
 )
+_TURN: Final = re.compile(r'<(user|assistant) time="[^"]*">(.*?)</\1>', re.DOTALL)
+_EARLIER: Final = re.compile(r"<(user|assistant)_earlier>(.*?)</\1_earlier>", re.DOTALL)
+_KNOWN: Final = re.compile(r'<(?:fact|preference) n="(\d+)">(.*?)</', re.DOTALL)
+_PAIR: Final = re.compile(r'<known kind="(\w+)">(.*?)</known>\s*<new kind="\w+">(.*?)</new>', re.DOTALL)
 _ESCAPES: Final = (("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'), ("&amp;", "&"))
 
 
@@ -66,6 +71,10 @@ class ScriptedModel:
             "merge": self._merge,
             "organise": _no_groups,
             "shorten": _no_shorter_value,
+            "facts": self._facts,
+            "preferences": self._preferences,
+            "relation": self._relation,
+            "domain": self._domain,
         }
 
     async def __call__(self, request: Request) -> dict[str, Any]:
@@ -108,6 +117,45 @@ class ScriptedModel:
         ]
         return {"decisions": decisions}
 
+    async def _facts(self, prompt: str) -> dict[str, Any]:
+        found = await self._rules.extract_facts(_batch(prompt), list(_known_facts(prompt)))
+        facts = [
+            {
+                "fact": "" if each.repeats else each.text,
+                "category": each.category,
+                "confidence": each.confidence,
+                "conflicts_with": _number(each.conflicts_with),
+                "repeats": _number(each.repeats),
+            }
+            for each in found.facts
+        ]
+        return {"facts": facts}
+
+    async def _preferences(self, prompt: str) -> dict[str, Any]:
+        found = await self._rules.extract_preferences(_batch(prompt), list(_known_preferences(prompt)))
+        preferences = [
+            {
+                "preference": each.text,
+                "category": each.category,
+                "strength": each.strength,
+                "evidence": each.quote,
+                "opposite_of": _number(each.opposes),
+            }
+            for each in found.preferences
+        ]
+        return {"preferences": preferences}
+
+    async def _relation(self, prompt: str) -> dict[str, Any]:
+        match = _PAIR.search(prompt)
+        assert match is not None
+        kind = cast(Literal["fact", "preference"], match[1])
+        related = await self._rules.relate(kind, _unescape(match[2]), _unescape(match[3]))
+        return {"relation": related.relation}
+
+    async def _domain(self, prompt: str) -> dict[str, Any]:
+        found = await self._rules.describe(_batch(prompt))
+        return {"facts": list(found.domain.facts), "domain": list(found.domain.domain)}
+
 
 async def _no_groups(_prompt: str) -> dict[str, Any]:
     return {"groups": []}
@@ -134,6 +182,64 @@ def _proposals(prompt: str) -> Iterator[Proposal]:
         )
         present = _unescape(match["present"]) or None
         yield Proposal(number=int(match["number"]), candidate=candidate, present=present)
+
+
+def _batch(prompt: str) -> FlushBatch:
+    return FlushBatch(
+        ref=_REF,
+        messages=tuple(_messages(_TURN.findall(prompt))),
+        context=tuple(_messages(_EARLIER.findall(prompt))),
+    )
+
+
+def _messages(turns: list[tuple[str, str]]) -> Iterator[BatchMessage]:
+    for offset, (role, content) in enumerate(turns):
+        yield BatchMessage(
+            message_id=str(offset),
+            offset=offset,
+            role=cast(Literal["user", "assistant"], role),
+            content=_unescape(content),
+            occurred_at=_NOW,
+        )
+
+
+def _known_facts(prompt: str) -> Iterator[Fact]:
+    for number, text in _KNOWN.findall(prompt):
+        yield Fact(
+            fact_id=number,
+            text=_unescape(text),
+            category="other",
+            confidence=1.0,
+            importance=1.0,
+            source_session=None,
+            first_seen=_NOW,
+            last_confirmed=_NOW,
+            times_mentioned=1,
+            evidence=(),
+            recorded_at=_NOW,
+            version=1,
+        )
+
+
+def _known_preferences(prompt: str) -> Iterator[Preference]:
+    for number, text in _KNOWN.findall(prompt):
+        yield Preference(
+            preference_id=number,
+            text=_unescape(text),
+            category="other",
+            strength=1.0,
+            quotes=(),
+            first_seen=_NOW,
+            last_confirmed=_NOW,
+            times_observed=1,
+            evidence=(),
+            recorded_at=_NOW,
+            version=1,
+        )
+
+
+def _number(item_id: str | None) -> int | None:
+    return None if item_id is None else int(item_id)
 
 
 def _numbers(evidence: tuple[str, ...]) -> list[int]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 T = TypeVar("T")
+
+_QUOTED: Final = 200
 
 _encoder = msgspec.json.Encoder()
 _decoders: dict[type, msgspec.json.Decoder[Any]] = {}
@@ -35,5 +37,17 @@ def decode(data: bytes | None, record_type: type[T]) -> T:
     try:
         record: T = decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidRecord(str(error)) from error
+        raise InvalidRecord(_problem(data, error)) from error
     return record
+
+
+def _problem(data: bytes, error: Exception) -> str:
+    if not data.strip():
+        return "it is empty, where JSON should be"
+    told = str(error)
+    return "the JSON ends before it is complete" if told == "Input data was truncated" else _shortened(told)
+
+
+def _shortened(problem: str) -> str:
+    """Return what is wrong without the middle of what it quotes, which may be as long as the record."""
+    return problem if len(problem) <= 2 * _QUOTED else f"{problem[:_QUOTED]} … {problem[-_QUOTED:]}"

@@ -32,19 +32,34 @@ def flush_id(
     return derive("flush", log_id, tenant_id, user_id, lane, partition, first_offset, last_offset)
 
 
-def event_id(flush: str) -> str:
-    """Id of the one `FlushEvent` of a flush."""
-    return derive("event", flush)
+def event_id(flush: str, attempt: str = "") -> str:
+    """Id of the one `FlushEvent` of a flush; sent again from the dead letters, it ends again (`FlushRef.attempt`)."""
+    return derive("event", flush, attempt) if attempt else derive("event", flush)
 
 
-def delta_id(flush: str, index: int) -> str:
-    """Id of the delta at position `index` (from 0) among those of a flush."""
-    return derive("delta", flush, index)
+def delta_id(flush: str, index: int, attempt: str = "") -> str:
+    """Id of the delta at position `index` (from 0) among those of a flush; `attempt` as for `event_id`."""
+    return derive("delta", flush, index, attempt) if attempt else derive("delta", flush, index)
+
+
+def letter_id(log_id: str, topic: str, partition: int, offset: int, stage: str) -> str:
+    """Id of the dead letter that a stage made of the record at this place: parked twice, it is one letter."""
+    return derive("letter", log_id, topic, partition, offset, stage)
 
 
 def slot_id(tenant_id: str, user_id: str, kind: str, topic: str, sub_topic: str) -> str:
     """Id of a profile slot; also the id of its point in the vector store, so a later value overwrites it."""
     return derive("slot", tenant_id, user_id, kind, topic, sub_topic)
+
+
+def fact_id(flush: str, number: int) -> str:
+    """Id of the fact that a flush brought at position `number`; it stays when the fact's text is replaced."""
+    return derive("fact", flush, number)
+
+
+def preference_id(flush: str, number: int) -> str:
+    """Id of the preference that a flush brought at position `number`; likewise."""
+    return derive("preference", flush, number)
 
 
 def message_id(log_id: str, partition: int, offset: int) -> str:

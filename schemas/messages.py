@@ -10,7 +10,7 @@ import msgspec
 from schemas.codec import InvalidRecord, decode
 
 Role = Literal["user", "assistant", "system", "tool"]
-MessageType = Literal["message", "flush"]
+MessageType = Literal["message", "flush", "forget"]
 
 DEFAULT_TENANT: Final = "default"
 MAX_MESSAGE_BYTES: Final = 1_000_000
@@ -40,7 +40,8 @@ class ChatMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         message_id: the application's id; otherwise the place in the log is used.
         speaker: display name of the author.
         occurred_at: when it was written (RFC 3339 with an offset); otherwise the Kafka timestamp is used.
-        type: ``message``, or the control event ``flush``, which closes this user's window.
+        type: ``message``, or a control event: ``flush`` closes this user's window, ``forget`` removes all that is known
+            of the user.
     """
 
     user_id: UserId

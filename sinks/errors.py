@@ -15,5 +15,9 @@ class SinkUnavailable(Exception):
         self.retry_after = retry_after
 
 
+class EmbedderUnavailable(SinkUnavailable):
+    """The embedding server does not answer, or says that it cannot now; nothing of ours starts one."""
+
+
 class SinkRejected(Exception):
     """The store understood the request and refuses it: sending it again will not help."""

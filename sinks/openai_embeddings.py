@@ -11,7 +11,7 @@ from typing import Any, Final
 import openai
 
 from sinks.embeddings import Vector, clean
-from sinks.errors import SinkRejected, SinkUnavailable
+from sinks.errors import EmbedderUnavailable, SinkRejected
 
 _BATCH: Final = 256  # texts a request; OpenAI accepts 2,048, smaller servers fewer
 _TOO_BUSY: Final = frozenset({408, 409, 425, 429})
@@ -29,6 +29,7 @@ class OpenAIEmbedder:
         base_url: str,
         timeout: float = 30.0,
         similarity_floor: float = 0.2,
+        same_matter: float = 0.5,
     ) -> None:
         """Prepare a client; nothing is sent yet.
 
@@ -39,10 +40,12 @@ class OpenAIEmbedder:
             base_url: up to and including ``/v1``.
             timeout: seconds a request may take.
             similarity_floor: depends on the model; the default suits OpenAI's ``text-embedding-3`` family.
+            same_matter: likewise.
         """
         self.name = re.sub(r"[^A-Za-z0-9._-]+", "-", model)
         self.dimension = dimension
         self.similarity_floor = similarity_floor
+        self.same_matter = same_matter
         self._model = model
         self._url = base_url
         self._client = openai.AsyncOpenAI(api_key=api_key or "none", base_url=base_url, timeout=timeout, max_retries=0)
@@ -72,13 +75,13 @@ class OpenAIEmbedder:
                 encoding_format="float",  # the SDK's default, base64, is unknown to many compatible servers
             )
         except openai.APIConnectionError as error:
-            raise SinkUnavailable(
+            raise EmbedderUnavailable(
                 f"{server} does not answer ({_cause(error)}): is it running, and is embedding.base_url right?"
             ) from error
         except openai.APIStatusError as error:
             told = f"{server} answered {error.status_code} ({_shortened(error.message)})"
             if error.status_code in _TOO_BUSY or error.status_code >= 500:
-                raise SinkUnavailable(f"{told}: it is asked again", _retry_after(error)) from error
+                raise EmbedderUnavailable(f"{told}: it is asked again", _retry_after(error)) from error
             raise SinkRejected(f"{told}: check embedding.api_key, .base_url and .model") from error
         except (openai.OpenAIError, ValueError) as error:  # ValueError: the SDK's word for an answer without data
             raise SinkRejected(f"{server} gave no embeddings ({_shortened(str(error))})") from error

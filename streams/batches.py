@@ -33,6 +33,7 @@ class BatchLane:
         max_records: records of one batch at the most; twice as many may be waiting before reading stops.
         max_seconds: how long a batch that is not full waits for more, once the one before it is written.
         backoff: waits between tries of a batch.
+        contiguous: no record of the topic is ever deleted (`streams.ledger.Ledger`).
     """
 
     def __init__(
@@ -44,9 +45,10 @@ class BatchLane:
         max_records: int,
         max_seconds: float,
         backoff: Backoff = Backoff(),  # noqa: B008 - frozen
+        contiguous: bool = True,
     ) -> None:
         self.name = name
-        self.ledger = Ledger(source, contiguous=True)
+        self.ledger = Ledger(source, contiguous=contiguous)
         self._write = write
         self._max_records = max_records
         self._max_seconds = max_seconds

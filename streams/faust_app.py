@@ -11,11 +11,16 @@ import asyncio
 import os
 import ssl
 import tempfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
 import faust
+from aiokafka import AIOKafkaProducer
+from aiokafka.protocol.produce import ProduceRequest
 from faust.transport.consumer import Consumer
+from faust.transport.drivers import aiokafka as driver
+from faust.types import TP
 
 from streams.kafka import MAX_RECORD_BYTES
 from streams.lifecycle import Lifecycle
@@ -27,10 +32,89 @@ _BUFFERED_RECORDS: Final = 8_192
 _DAYS: Final = 86_400.0
 
 
+class PipelineConsumer(driver.Consumer):
+    """A consumer that goes back in every partition, and waits for this program's own work only."""
+
+    async def seek_to_committed(self) -> Mapping[TP, int]:
+        """Go back to the first record that is not acknowledged, in every partition.
+
+        Faust drops what it had fetched when a rebalance begins, and relies on this call to see it again. Its own skips
+        partitions without a committed offset: what was fetched of them would never be delivered, and the next
+        acknowledgement would cover it. So it is with every partition whose oldest message waits in an open window.
+        """
+        committed: Mapping[TP, int] = await super().seek_to_committed()
+        changelogs = self.app.tables.changelog_topics
+        new = [place for place, offset in committed.items() if not offset and place.topic not in changelogs]
+        if new:
+            await self.seek_wait(await self.earliest_offsets(*new))
+        return committed
+
+    async def wait_empty(self) -> None:
+        """Wait until the drain has ended, then commit.
+
+        Faust waits for every record to be acknowledged by all agents that read its topic. When a rebalance begins it
+        empties their buffers: an agent that lags behind has never taken the last records and never acknowledges them,
+        the others have, and Faust would wait for ever. What was not acknowledged is read again.
+        """
+        lifecycle = cast(PipelineApp, self.app).lifecycle
+        lifecycle.begin_drain()
+        await lifecycle.drained()
+        self.unacked.clear()
+        await super().wait_empty()
+
+
+class PipelineProducer(driver.Producer):
+    """A producer that asks once more whether this process may write when a request leaves.
+
+    Records wait until they do, and are tried again: in a process that was suspended in between, they are out of date.
+    """
+
+    def _new_producer(self, transactional_id: str | None = None) -> AIOKafkaProducer:
+        producer = super()._new_producer(transactional_id)
+        send = producer.client.send
+
+        async def guarded(node_id: int, request: Any, **options: Any) -> Any:
+            if isinstance(request, ProduceRequest):
+                cast(PipelineApp, self.app).guard()  # what it raises ends the producer, and so all that waits in it
+            return await send(node_id, request, **options)
+
+        producer.client.send = guarded
+        return producer
+
+
+class PipelineTransport(driver.Transport):
+    """Faust's transport with that consumer and that producer."""
+
+    Consumer = PipelineConsumer
+    Producer = PipelineProducer
+
+
+class PipelineTopic(faust.Topic):
+    """Faust's topic, where only the sender is told of a record that was not taken, by the future that `send` returns.
+
+    Faust hands the error to a second future as well, which nobody holds: asyncio would complain that its exception was
+    never retrieved.
+    """
+
+    def _on_published(self, fut: asyncio.Future[Any], message: Any, producer: Any, state: Any) -> None:
+        if fut.cancelled():
+            return
+        error = fut.exception()
+        if error is None:
+            super()._on_published(fut, message, producer, state)
+        else:
+            self.app.sensors.on_send_error(producer, error, state)
+
+
 class PipelineApp(faust.App):
-    """A Faust application whose unacknowledged work is drained before a rebalance and before a stop."""
+    """A Faust application whose unacknowledged work is drained before a rebalance and before a stop.
+
+    Attributes:
+        guard: raises when this process may not write.
+    """
 
     lifecycle: Lifecycle
+    guard: Callable[[], None] = staticmethod(lambda: None)
     _rebalances_begun = 0
     _rebalances_assigned = 0
 
@@ -71,6 +155,7 @@ def create_app(settings: Settings, group_id: str) -> PipelineApp:
     kafka = settings.kafka
     app = PipelineApp(
         group_id,
+        Topic=PipelineTopic,
         broker=[f"kafka://{server.strip()}" for server in kafka.bootstrap_servers.split(",")],
         broker_credentials=_credentials(settings),
         broker_session_timeout=kafka.session_timeout,
@@ -107,6 +192,7 @@ def create_app(settings: Settings, group_id: str) -> PipelineApp:
         worker_redirect_stdouts=False,
         autodiscover=False,
     )
+    app.transport = PipelineTransport(app.conf.broker_consumer, app, loop=None)
     app.lifecycle = Lifecycle(min(settings.lanes.drain, kafka.rebalance_timeout * 0.8))
 
     async def assigned(*_args: Any, **_kwargs: Any) -> None:

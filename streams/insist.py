@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 
 from streams.backoff import Backoff
 from streams.errors import DependencyDown, RecordFailed
+from streams.metrics import RETRIES
 
 logger = logging.getLogger(__name__)
 
@@ -35,6 +36,7 @@ async def insist(name: str, call: Callable[[], Awaitable[None]], backoff: Backof
                 raise
             if not isinstance(error, DependencyDown):
                 logger.error("%s: unexpected error", name, exc_info=error)
+            RETRIES.labels(name, "service").inc()
             delay = backoff.delay(tries, error.retry_after if isinstance(error, DependencyDown) else None)
             logger.warning("%s: %s; trying again in %.1f s", name, error or type(error).__name__, delay)
             await asyncio.sleep(delay)

@@ -39,6 +39,10 @@ class Ledger:
         source: the application that the records come from.
         contiguous: the topic is one of ours, neither compacted nor written in transactions, so that a gap between
             offsets means that a record was not delivered.
+
+    Attributes:
+        epoch: rises with each assignment.
+        opened: records entered so far, in all epochs.
     """
 
     def __init__(self, source: Source, *, contiguous: bool = False) -> None:
@@ -47,6 +51,7 @@ class Ledger:
         self._open: dict[TopicPartition, deque[Entry]] = {}
         self._taken: dict[TopicPartition, tuple[int, int]] = {}
         self.epoch = 0
+        self.opened = 0
 
     def has_taken(self, event: Event) -> bool:
         """Whether this very record was taken before, in this epoch.
@@ -78,6 +83,7 @@ class Ledger:
         place = TopicPartition(message.topic, message.partition)
         self._taken[place] = (self._taken.get(place, (message.offset, 0))[0], message.offset)
         self._open.setdefault(place, deque()).append(entry)
+        self.opened += 1
         return entry
 
     def close(self, entry: Entry) -> None:
@@ -108,6 +114,9 @@ class Ledger:
     def __len__(self) -> int:
         return sum(map(len, self._open.values()))
 
-    def oldest(self) -> dict[TopicPartition, int]:
-        """Return, for each partition with open records, the offset of the oldest: it bounds what can be committed."""
-        return {partition: entries[0].event.message.offset for partition, entries in self._open.items()}
+    def positions(self) -> dict[TopicPartition, int]:
+        """Return, for each partition of which a record was taken, the first offset that is not acknowledged."""
+        return {
+            place: self._open[place][0].event.message.offset if place in self._open else last + 1
+            for place, (_, last) in self._taken.items()
+        }

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Protocol
+from typing import Final, Protocol
 
 logger = logging.getLogger(__name__)
+
+_LOOK_AGAIN: Final = 0.02
 
 
 class Participant(Protocol):
@@ -40,10 +42,14 @@ class Lifecycle:
     Args:
         drain_seconds: how long running work may take to finish once a rebalance or stop has begun; must be
             below the group's rebalance timeout, or the broker drops the member before it is done.
+
+    Attributes:
+        log_is_kept: the log outlives the process, so that what is given up is read again.
     """
 
     def __init__(self, drain_seconds: float) -> None:
         self._drain_seconds = drain_seconds
+        self.log_is_kept = True
         self._participants: list[Participant] = []
         self._deadline: asyncio.TimerHandle | None = None
 
@@ -58,14 +64,20 @@ class Lifecycle:
         if self._deadline is None:
             self._deadline = asyncio.get_running_loop().call_later(self._drain_seconds, self._expire)
 
+    async def drained(self) -> None:
+        """Wait until nothing runs any more, or the drain's time is over."""
+        while self._deadline is not None and any(participant.running for participant in self._participants):
+            await asyncio.sleep(_LOOK_AGAIN)
+
     def _expire(self) -> None:
         self._deadline = None
         running = sum(participant.running for participant in self._participants)
         if running:
             logger.warning(
-                "%d records were still being processed after %.0f s; they are given up here and will be read again",
+                "%d records were still being processed after %.0f s; they are given up here and %s",
                 running,
                 self._drain_seconds,
+                "will be read again" if self.log_is_kept else "lost: this broker keeps nothing",
             )
         for participant in self._participants:
             participant.abandon()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
+from collections.abc import Callable
 from typing import Final
 
 _FORMAT: Final = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
@@ -27,6 +29,9 @@ _LEAST: Final = {
 }
 """The least level that is printed of a logger, whatever the level of all."""
 
+_MAX_KINDS: Final = 1_000
+"""Kinds of lines that are remembered; one whose template is made up each time would be another kind each time."""
+
 
 class _WithoutCancellation(logging.Filter):
     """Leaves out the traces of tasks that were cancelled because the program ends."""
@@ -37,10 +42,59 @@ class _WithoutCancellation(logging.Filter):
         return not isinstance(error, asyncio.CancelledError) and "reason=CancelledError" not in record.getMessage()
 
 
+class _Kind:
+    """Lines of one logger with one template: when one was printed last, and how many were held back since."""
+
+    __slots__ = ("held_back", "printed")
+
+    def __init__(self, printed: float) -> None:
+        self.printed = printed
+        self.held_back = 0
+
+
+class OncePerWhile(logging.Filter):
+    """Lets one line of a kind pass in a while, and has the next one say how many were held back.
+
+    A client that finds no broker says so at each of its tries, for each of its connections.
+
+    Args:
+        loggers: names of the loggers that it is about, those below them included; the lines of others pass.
+        seconds: the while.
+        monotonic: the clock.
+    """
+
+    def __init__(self, *loggers: str, seconds: float = 30.0, monotonic: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._about = [logging.Filter(name) for name in loggers]
+        self._seconds = seconds
+        self._monotonic = monotonic
+        self._kinds: dict[tuple[str, str], _Kind] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether the record is to be printed."""
+        if not any(about.filter(record) for about in self._about):
+            return True
+        now = self._monotonic()
+        name = (record.name, str(record.msg))
+        kind = self._kinds.get(name)
+        if kind is not None and now - kind.printed < self._seconds:
+            kind.held_back += 1
+            return False
+        if kind is not None and kind.held_back:
+            since = f"{kind.held_back} more lines like this in the last {now - kind.printed:.0f} s"
+            record.msg = f"{record.getMessage()} ({since})"
+            record.args = ()
+        if len(self._kinds) >= _MAX_KINDS:
+            self._kinds.clear()
+        self._kinds[name] = _Kind(now)
+        return True
+
+
 def configure_logs(level: int = logging.INFO) -> None:
     """Set up logging for this process."""
     logging.basicConfig(level=level, format=_FORMAT, force=True)
     for handler in logging.getLogger().handlers:
         handler.addFilter(_WithoutCancellation())
+        handler.addFilter(OncePerWhile("aiokafka"))
     for name, least in _LEAST.items():
         logging.getLogger(name).setLevel(max(level, least))

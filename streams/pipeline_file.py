@@ -13,12 +13,10 @@ import yaml
 
 from schemas.pipeline import PipelineConfig
 from streams.pipeline_reader import read_pipeline
+from streams.yaml_tree import TreeLoader
 
 MAX_BYTES: Final = 1_000_000
 """Largest file that is read; the longest sensible one has a few tens of thousands."""
-
-_MAX_DEPTH: Final = 16
-"""Lists and mappings in one another; a configuration needs five."""
 
 
 class Problem(NamedTuple):
@@ -94,7 +92,7 @@ def _text(path: Path) -> str:
 def _root(text: str, path: Path) -> yaml.Node | None:
     """Return the document's node, or None when there is no document."""
     try:
-        loader = _Loader(text)
+        loader = TreeLoader(text)
     except yaml.reader.ReaderError as error:
         what = f"the character U+{int(error.character):04X} cannot stand in a YAML file"
         raise _wrong(path, what, *_place(text, error.position)) from error
@@ -121,28 +119,3 @@ def _place(text: str, position: int) -> Iterator[int]:
     """Yield line and column of a position in a text."""
     yield text.count("\n", 0, position) + 1
     yield position - text.rfind("\n", 0, position)
-
-
-class _Loader(yaml.SafeLoader):
-    """Composes nodes that are a tree and not a deep one: a small file could otherwise stand for an endless one."""
-
-    def __init__(self, stream: str) -> None:
-        super().__init__(stream)
-        self._depth = 0
-
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        """Compose the next node."""
-        event: yaml.Event = self.peek_event()  # type: ignore[no-untyped-call]
-        if isinstance(event, yaml.AliasEvent):
-            self._refuse(event, "references to other places (`*name`) are not supported here: write it out")
-        if self._depth == _MAX_DEPTH:
-            self._refuse(event, f"more than {_MAX_DEPTH} lists and mappings in one another")
-        self._depth += 1
-        try:
-            return super().compose_node(parent, index)
-        finally:
-            self._depth -= 1
-
-    @staticmethod
-    def _refuse(event: yaml.Event, what: str) -> None:
-        raise yaml.MarkedYAMLError(problem=what, problem_mark=event.start_mark)  # type: ignore[arg-type]

@@ -7,18 +7,41 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 import msgspec
 import msgspec.inspect as mi
 import yaml
 
-from schemas.pipeline import EventTagDefinition, PipelineConfig, SubTopic, Topic
+from schemas.pipeline import CatalogueTag, EventTagDefinition, PipelineConfig, SubTopic, Topic
 from schemas.profiles import unify
 
-_NAME_KEYS: Final[dict[type, str]] = {Topic: "topic", SubTopic: "name", EventTagDefinition: "name"}
-"""The key by which an item is called; of the items of one list, no two may have the same."""
+
+def _spaced(name: str) -> str:
+    """Return a name as it is to be shown, in one line."""
+    return " ".join(name.split())
+
+
+class _Naming(NamedTuple):
+    """How the items of a list are told apart: no two may have names that are one when unified.
+
+    Attributes:
+        key: that holds the name.
+        form: that the name is kept in.
+    """
+
+    key: str
+    form: Callable[[str], str]
+
+
+_NAMES: Final[dict[type, _Naming]] = {
+    Topic: _Naming("topic", unify),
+    SubTopic: _Naming("name", unify),
+    EventTagDefinition: _Naming("name", unify),
+    CatalogueTag: _Naming("name", _spaced),
+}
+"""Items of other kinds have no name: what is given twice holds twice."""
 
 _YAML: Final = "tag:yaml.org,2002:"
 _KINDS: Final = {
@@ -32,8 +55,10 @@ _KINDS: Final = {
 _UNFIT: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff]")
 """Characters that belong into no text."""
 
-_DECIMAL: Final = re.compile("-?(?:0|[1-9][0-9]{0,14})")
+_WHOLE: Final = re.compile("-?(?:0|[1-9][0-9]{0,14})")
 """Whole numbers that mean the same to everybody: 010 is 8 for YAML, and 1:30 is 90."""
+
+_DECIMAL: Final = re.compile(rf"{_WHOLE.pattern}(?:\.[0-9]{{1,15}})?")
 
 
 class Fault(NamedTuple):
@@ -85,59 +110,76 @@ class _Reader:
         return found
 
     def _field(self, found: dict[str, object], node: yaml.Node, field: mi.Field, where: str) -> None:
-        """Add a key's value; a list or a text that is left empty is as good as not given."""
+        """Add a key's value; a list, a group of keys or a text that is left empty is as good as not given."""
         if _scalar(node, "null") is None:
             found[field.encode_name] = self._value(node, field.type, where)
         elif field.required:
             self._wrong(node, where, "must not be empty")
-        elif not isinstance(field.type, mi.VarTupleType | mi.UnionType | mi.StrType):
+        elif _choices(field.type) or not isinstance(
+            field.type, mi.VarTupleType | mi.UnionType | mi.StructType | mi.StrType
+        ):
             self._wrong(node, where, "has no value: give it one or leave the key out")
 
     def _value(self, node: yaml.Node, kind: mi.Type, where: str) -> object:
+        if choices := _choices(kind):
+            return self._choice(node, choices, where)
         match kind:
             case mi.UnionType(types=types):
                 return self._value(node, next(one for one in types if not isinstance(one, mi.NoneType)), where)
+            case mi.StructType():
+                return self.struct(node, kind, where)
             case mi.VarTupleType(item_type=item):
-                return self._items(node, _struct_type(item), where)
-            case mi.LiteralType(values=values):
-                return self._choice(node, [str(value) for value in values], where)
+                return self._items(node, item, where)
             case mi.BoolType():
                 return self._switch(node, where)
-            case mi.IntType(ge=lowest):
-                return self._number(node, lowest, where)
+            case mi.IntType(ge=lowest, le=highest):
+                return self._number(node, lowest, highest, where)
+            case mi.FloatType(ge=lowest, le=highest):
+                return self._decimal(node, lowest, highest, where)
             case mi.StrType():
                 return self._text(node, where)
         raise TypeError(f"{where}: values of the type {kind} cannot be read")
 
-    def _items(self, node: yaml.Node, kind: mi.StructType, where: str) -> list[dict[str, object]]:
+    def _items(self, node: yaml.Node, kind: mi.Type, where: str) -> list[object]:
         if not isinstance(node, yaml.SequenceNode):
             self._wrong(node, where, f"must be a list, its items beginning with `- `, not {_kind(node)}")
             return []
-        key = _NAME_KEYS[kind.cls]
-        items: list[dict[str, object]] = []
-        lines: dict[str, int] = {}
-        for number, each in enumerate(node.value):
-            place = f"{where}[{number}]"
-            item = self.struct(each, kind, place)
-            items.append(item)
-            if not isinstance(item.get(key), str):
-                continue
-            name = item[key] = unify(str(item[key]))
-            if not name:
-                self._wrong(_value_of(each, key), f"{place}.{key}", "must not be empty")
-            elif name in lines:
-                what = f"'{name}' is defined twice, first in line {lines[name]}"
-                self._wrong(_value_of(each, key), f"{place}.{key}", what)
-            else:
-                lines[name] = _line(_value_of(each, key))
+        items = [self._item(each, kind, f"{where}[{number}]") for number, each in enumerate(node.value)]
+        if isinstance(kind, mi.StructType) and (naming := _NAMES.get(kind.cls)):
+            self._name(node.value, items, naming, where)
         return items
+
+    def _item(self, node: yaml.Node, kind: mi.Type, where: str) -> object:
+        empty = isinstance(kind, mi.StrType) and _scalar(node, "null") is not None
+        value = None if empty else self._value(node, kind, where)
+        if empty or value == "":
+            self._wrong(node, where, "must not be empty")
+        return value
+
+    def _name(self, nodes: list[yaml.Node], items: list[object], naming: _Naming, where: str) -> None:
+        """Bring the items' names into their form; each may be there once."""
+        key = naming.key
+        lines: dict[str, int] = {}
+        for number, (node, item) in enumerate(zip(nodes, items, strict=True)):
+            if not isinstance(item, dict) or not isinstance(item.get(key), str):
+                continue
+            place = f"{where}[{number}].{key}"
+            name = item[key] = naming.form(item[key])
+            if not name:
+                self._wrong(_value_of(node, key), place, "must not be empty")
+            elif unify(name) in lines:
+                what = f"'{name}' is defined twice, first in line {lines[unify(name)]}"
+                self._wrong(_value_of(node, key), place, what)
+            else:
+                lines[unify(name)] = _line(_value_of(node, key))
 
     def _choice(self, node: yaml.Node, choices: list[str], where: str) -> str | None:
         text = _scalar(node, "str")
         if text in choices:
             return text
         given = f"'{node.value}'" if isinstance(node, yaml.ScalarNode) else _kind(node)
-        self._wrong(node, where, f"must be {' or '.join(choices)}, not {given}")
+        what = f"must be {' or '.join(choices)}" if len(choices) < 3 else f"must be one of {', '.join(choices)}"
+        self._wrong(node, where, f"{what}, not {given}{_did_you_mean(text or '', choices)}")
         return None
 
     def _switch(self, node: yaml.Node, where: str) -> bool | None:
@@ -146,15 +188,31 @@ class _Reader:
             self._wrong(node, where, f"must be true or false, not {_kind(node)}")
         return switch
 
-    def _number(self, node: yaml.Node, lowest: int | None, where: str) -> int | None:
-        digits = _DECIMAL.fullmatch(_scalar(node, "int") or "")
+    def _number(self, node: yaml.Node, lowest: int | None, highest: int | None, where: str) -> int | None:
+        digits = _WHOLE.fullmatch(_scalar(node, "int") or "")
         if digits is None:
             self._wrong(node, where, "must be a whole number, in decimal digits and without quotes")
             return None
         number = int(digits[0])
-        if lowest is not None and number < lowest:
-            self._wrong(node, where, f"must be at least {lowest}, not {number}")
+        self._within(node, number, lowest, highest, where)
         return number
+
+    def _decimal(self, node: yaml.Node, lowest: float | None, highest: float | None, where: str) -> float | None:
+        digits = _DECIMAL.fullmatch(_scalar(node, "float") or _scalar(node, "int") or "")
+        if digits is None:
+            self._wrong(node, where, "must be a number such as 0.75, in decimal digits and without quotes")
+            return None
+        number = float(digits[0])
+        self._within(node, number, lowest, highest, where)
+        return number
+
+    def _within(self, node: yaml.Node, number: float, lowest: float | None, highest: float | None, where: str) -> None:
+        if lowest is not None and highest is not None and not lowest <= number <= highest:
+            self._wrong(node, where, f"must be from {lowest:.15g} to {highest:.15g}, not {number:.15g}")
+        elif lowest is not None and number < lowest:
+            self._wrong(node, where, f"must be at least {lowest:.15g}, not {number:.15g}")
+        elif highest is not None and number > highest:
+            self._wrong(node, where, f"must be at most {highest:.15g}, not {number:.15g}")
 
     def _text(self, node: yaml.Node, where: str) -> str | None:
         text = _scalar(node, "str")
@@ -183,6 +241,13 @@ def _scalar(node: yaml.Node, tag: str) -> str | None:
 def _value_of(mapping: yaml.Node, name: str) -> yaml.Node:
     found: yaml.Node = next(value for key, value in mapping.value if key.value == name)
     return found
+
+
+def _choices(kind: mi.Type) -> list[str]:
+    """Return the words that a value of that kind may be; none when it may be another thing than a word."""
+    kinds = kind.types if isinstance(kind, mi.UnionType) else (kind,)
+    literals = [one for one in kinds if isinstance(one, mi.LiteralType)]
+    return [str(value) for one in literals for value in one.values] if len(literals) == len(kinds) else []
 
 
 def _kind(node: yaml.Node) -> str:

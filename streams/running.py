@@ -8,20 +8,30 @@ import fcntl
 import logging
 import os
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from schemas.deltas import FlushEvent
 from streams.app import Worker
+from streams.carried_letters import Carried, carried_letters
+from streams.draining import Drained
 from streams.embedded.child import ServiceFailed
 from streams.embedded.services import EmbeddedServices
+from streams.late_messages import park_late
+from streams.letters import User
+from streams.metrics_server import serve_metrics
+from streams.patience import be_patient
 from streams.pipeline_file import load_pipeline
 from streams.processors import open_processor
 from streams.registry import announce, withdraw
 from streams.restore import restore_profiles
+from streams.runtime import utc_now
 from streams.settings import Settings
 from streams.stores import open_archive, open_vectors
+from streams.unfinished_forgets import finish_forgets
 
 Result = TypeVar("Result")
 LoadSettings = Callable[[dict[str, dict[str, str | int | float | bool]]], Settings]
@@ -32,8 +42,15 @@ logger = logging.getLogger(__name__)
 _STOP_SECONDS: Final = 15.0
 """Beyond the drain: to commit, flush the producers and leave the groups."""
 
-DRAIN_SECONDS: Final = 120.0
-"""How long an embedded pipeline may take to bring everything into the stores before its broker is stopped."""
+_PATIENCE: Final = 120.0
+"""Seconds without progress that an embedded pipeline may take before what it waits for is parked."""
+
+_SAY_AGAIN: Final = 10.0
+
+_LOST: Final = (
+    "profiles are kept as far as they are archived; messages in open windows and what was being processed are lost: "
+    "start `profilestream up` again and publish those once more"
+)
 
 
 class WorkerCrashed(Exception):
@@ -80,8 +97,9 @@ async def open_worker(settings: Settings, *, embedded: bool) -> AsyncIterator[Wo
 
     Args:
         settings: of the process.
-        embedded: the broker keeps nothing: profiles are restored from the archive first, and what is outstanding is
-            tracked so that `Worker.drain` can bring it into the stores.
+        embedded: the broker keeps nothing: what was cut short when users were forgotten is finished and profiles are
+            restored from the archive first, and what is outstanding is tracked so that `Worker.drain` can bring it into
+            the stores.
 
     Raises:
         KafkaUnavailable: when the broker does not answer.
@@ -89,7 +107,9 @@ async def open_worker(settings: Settings, *, embedded: bool) -> AsyncIterator[Wo
         SinkUnavailable: when a store does not answer.
         SinkRejected: when it refuses this client.
         PipelineFileError: when the pipeline file is wrong.
+        MetricsUnavailable: when the metrics cannot be served where the settings say.
     """
+    be_patient()
     config = load_pipeline(settings.pipeline_file)
     async with (
         open_processor(settings.model, config) as processor,
@@ -98,24 +118,29 @@ async def open_worker(settings: Settings, *, embedded: bool) -> AsyncIterator[Wo
     ):
         await store.migrate()
         if embedded:
+            await finish_forgets(store, vectors)
             await restore_profiles(store.profiles(), settings.kafka)
         worker = await Worker.create(settings, config, processor, store, vectors, track=embedded)
         try:
             await worker.start()
-            yield worker
+            async with serve_metrics(settings.metrics, worker.collector) as worker.metrics_address:
+                yield worker
         finally:
-            await _stop_or_end(worker, settings.lanes.drain + _STOP_SECONDS)
+            await _stop_or_end(worker, settings.lanes.drain + _STOP_SECONDS, _fate(embedded))
 
 
-async def _stop_or_end(worker: Worker, limit: float) -> None:
+def _fate(embedded: bool) -> str:
+    """Return what becomes of what a worker had not finished."""
+    return "what was not in the stores is lost" if embedded else "what was not committed will be read again"
+
+
+async def _stop_or_end(worker: Worker, limit: float, fate: str) -> None:
     """Stop a worker; end the process when that takes too long, as it does when the broker has gone for good."""
     try:
         async with asyncio.timeout(limit):
             await worker.stop()
     except TimeoutError:
-        logger.error(
-            "the worker did not stop within %.0f s and is ended: what was not committed will be read again", limit
-        )
+        logger.error("the worker did not stop within %.0f s and is ended: %s", limit, fate)
         os._exit(1)
 
 
@@ -139,12 +164,11 @@ async def until_stopped(worker: Worker, stop: asyncio.Event, *also: Awaitable[st
     if crashed in done:
         reason = crashed.result()
         logger.error("the worker cannot go on: %r", reason)
-        raise WorkerCrashed(
-            f"the worker cannot go on ({type(reason).__name__}: {reason}); nothing is lost: start it again"
-        )
+        what_now = "nothing is lost: start it again" if worker.outstanding is None else _LOST
+        raise WorkerCrashed(f"the worker cannot go on ({type(reason).__name__}: {reason}); {what_now}")
     service = next(task for task in ended if task in done).result()
     logger.error("the embedded %s has ended by itself: stopping", service)
-    raise WorkerCrashed(f"the embedded {service} has ended by itself; start `profilestream up` again")
+    raise WorkerCrashed(f"the embedded {service} has ended by itself; {_LOST}")
 
 
 @contextlib.contextmanager
@@ -175,28 +199,41 @@ class Embedded:
     Attributes:
         settings: in force for the worker; they hold the services' addresses.
         worker: started.
+        letters: the dead letters that are kept for the next start.
+        late: messages that were published after `drain` had closed the windows, and are dead letters now.
     """
 
-    def __init__(self, services: EmbeddedServices, settings: Settings, worker: Worker) -> None:
+    def __init__(self, services: EmbeddedServices, settings: Settings, worker: Worker, letters: Carried) -> None:
         self._services = services
         self.settings = settings
         self.worker = worker
+        self.letters = letters
+        self.late = 0
+        self._drained = False
 
     @classmethod
     @asynccontextmanager
     async def open(cls, data_dir: Path, load: LoadSettings) -> AsyncIterator[Embedded]:
         """Start services and worker, announce them to the other commands, and undo all of it at the end.
 
+        Dead letters come back at the start, and are taken from the broker once the worker has stopped.
+
         Raises:
-            ServiceFailed: when a service does not start.
+            ServiceFailed: when a service does not start, or the dead letters cannot be kept.
         """
         with own_data_dir(data_dir):
             async with EmbeddedServices(data_dir) as services:
                 settings = load(services.settings)
-                async with open_worker(settings, embedded=True) as worker:
+                async with (
+                    carried_letters(data_dir, settings.kafka, partial(_forgotten, settings)) as letters,
+                    AsyncExitStack() as stopped,
+                    open_worker(settings, embedded=True) as worker,
+                ):
+                    embedded = cls(services, settings, worker, letters)
+                    stopped.push_async_callback(embedded.park_late)
                     announce(data_dir, services.settings, services.processes)
                     try:
-                        yield cls(services, settings, worker)
+                        yield embedded
                     finally:
                         withdraw(data_dir)
 
@@ -207,3 +244,47 @@ class Embedded:
             WorkerCrashed: when the worker or a service fails before that.
         """
         await until_stopped(self.worker, stop, self._services.first_to_end())
+
+    async def park_late(self) -> None:
+        """Park what was published after the windows were closed; called when the worker has stopped."""
+        if self._drained:
+            self.late = await park_late(self.settings.kafka, self.worker.window.read_up_to, utc_now)
+
+    async def drain(self, say: Callable[[int], None]) -> Drained:
+        """Bring everything into the stores, and park what does not get there because a service does not answer.
+
+        Args:
+            say: told now and then how much is outstanding.
+
+        Raises:
+            WorkerCrashed: when the worker or a service fails meanwhile.
+        """
+        # A request that is still within its time limit may be answered.
+        patience = max(_PATIENCE, self.settings.model.timeout)
+        tasks = (
+            asyncio.create_task(self.worker.drain(patience)),
+            asyncio.create_task(self.run(asyncio.Event())),
+            asyncio.create_task(self._tell(say)),
+        )
+        draining, failing, _ = tasks
+        try:
+            await asyncio.wait({draining, failing}, return_when=asyncio.FIRST_COMPLETED)
+            if not draining.done():
+                failing.result()
+            self._drained = True
+            return draining.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _tell(self, say: Callable[[int], None]) -> None:
+        while True:
+            await asyncio.sleep(_SAY_AGAIN)
+            say(len(self.worker.outstanding or ()))
+
+
+async def _forgotten(settings: Settings, users: Iterable[User]) -> Sequence[FlushEvent]:
+    async with open_archive(settings.clickhouse) as store:
+        await store.migrate()
+        return await store.forgotten(users)

@@ -7,13 +7,16 @@ from datetime import UTC, datetime
 from typing import Any
 
 import faust
+from aiokafka.errors import KafkaError
+from faust.types import TP
 
 from streams.backoff import Backoff
 from streams.batches import BatchLane, WriteBatch
 from streams.dead_letters import DeadLetters
+from streams.errors import DependencyDown
 from streams.faust_app import AppSource, PipelineApp, create_app
-from streams.lanes import GiveUp, Handler, KeyedLanes
-from streams.records import EventStream
+from streams.lanes import GiveUp, Handler, KeyedLanes, Ready
+from streams.records import EventStream, TopicPartition
 from streams.sender import Sender
 from streams.settings import Settings
 from streams.topics import Topics
@@ -31,22 +34,33 @@ class Runtime:
         settings: of the process.
         group_id: consumer group of this application.
         partitions: number of partitions that every topic has.
+        guard: raises when this process may not write.
         now: the wall clock.
+
+    Attributes:
+        stages: what was made by `lanes` and `batches`, by name.
     """
 
     def __init__(
-        self, settings: Settings, group_id: str, partitions: int, now: Callable[[], datetime] = utc_now
+        self,
+        settings: Settings,
+        group_id: str,
+        partitions: int,
+        guard: Callable[[], None],
+        now: Callable[[], datetime] = utc_now,
     ) -> None:
         self.settings = settings
         self.partitions = partitions
         self.now = now
         self.topics = Topics.of(settings.kafka)
         self.app: PipelineApp = create_app(settings, group_id)
+        self.app.guard = guard
         self.lifecycle = self.app.lifecycle
         self.source = AppSource(self.app)
         self._channels: dict[str, faust.TopicT] = {name: self._channel(name) for name in self.topics.records()}
-        self.sender = Sender(self._channels)
+        self.sender = Sender(self._channels, guard)
         self.dead_letters = DeadLetters(self.sender, self.topics.dead_letters, now)
+        self.stages: dict[str, KeyedLanes | BatchLane] = {}
 
     def _channel(self, name: str) -> faust.TopicT:
         return self.app.topic(
@@ -58,6 +72,27 @@ class Runtime:
             partitions=self.partitions,
             allow_empty=True,
         )
+
+    def highwater(self, place: TopicPartition) -> int | None:
+        """Return the offset that the next record of an assigned partition will have, as the last fetch told it."""
+        partition = TP(place.topic, place.partition)
+        consumer = self.app.consumer
+        return consumer.highwater(partition) if partition in consumer.assignment() else None
+
+    async def log_end(self, partition: int) -> int:
+        """Return the offset that the next record of a partition of the chat topic will have, 0 if there is none such.
+
+        Raises:
+            DependencyDown: when the broker does not say.
+        """
+        if partition >= self.partitions:
+            return 0
+        place = TP(self.topics.messages, partition)
+        try:
+            ends = await self.app.consumer.highwaters(place)
+        except KafkaError as error:
+            raise DependencyDown(f"the end of {place.topic}[{partition}] is not known: {error}") from error
+        return int(ends[place])
 
     @property
     def backoff(self) -> Backoff:
@@ -73,7 +108,13 @@ class Runtime:
         self.app.agent(self._channels[topic], name=name)(agent)
 
     def lanes(
-        self, name: str, handler: Handler, give_up: GiveUp, on_forget: Callable[[], None] = lambda: None
+        self,
+        name: str,
+        handler: Handler,
+        give_up: GiveUp,
+        *,
+        ready: Ready | None = None,
+        on_forget: Callable[[], None] = lambda: None,
     ) -> KeyedLanes:
         """Create keyed lanes with the settings' limits that take part in the lifecycle."""
         limits = self.settings.lanes
@@ -82,6 +123,7 @@ class Runtime:
             self.source,
             handler=handler,
             give_up=give_up,
+            ready=ready,
             concurrency=limits.concurrency,
             max_open=limits.max_open,
             attempts=limits.attempts,
@@ -89,9 +131,12 @@ class Runtime:
             on_forget=on_forget,
         )
         self.lifecycle.register(lanes)
+        self.stages[name] = lanes
         return lanes
 
-    def batches(self, name: str, write: WriteBatch, *, max_records: int, max_seconds: float) -> BatchLane:
+    def batches(
+        self, name: str, write: WriteBatch, *, max_records: int, max_seconds: float, contiguous: bool = True
+    ) -> BatchLane:
         """Create a batch lane that takes part in the lifecycle."""
         lane = BatchLane(
             name,
@@ -100,6 +145,8 @@ class Runtime:
             max_records=max_records,
             max_seconds=max_seconds,
             backoff=self.backoff,
+            contiguous=contiguous,
         )
         self.lifecycle.register(lane)
+        self.stages[name] = lane
         return lane

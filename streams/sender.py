@@ -5,9 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
-from aiokafka.errors import KafkaError, MessageSizeTooLargeError, RecordListTooLargeError
+from aiokafka.errors import (
+    InvalidTimestampError,
+    KafkaError,
+    MessageSizeTooLargeError,
+    RecordListTooLargeError,
+)
 from faust.exceptions import ProducerSendError
 
 from streams.errors import DependencyDown, RecordFailed
@@ -23,6 +28,23 @@ class Outgoing:
     partition: int
     headers: Sequence[tuple[str, bytes]] = field(default=())
     timestamp: float | None = None
+
+
+TIMESTAMP_REFUSED: Final = "timestamp_refused"
+"""Reason of a record whose timestamp is further ahead than the topic allows (``message.timestamp.after.max.ms``)."""
+
+
+class Sends(Protocol):
+    """Something that produces records."""
+
+    async def send(self, record: Outgoing) -> None:
+        """Produce a record; returns when the broker has it.
+
+        Raises:
+            RecordFailed: when no other try will help.
+            DependencyDown: when the broker did not take it.
+        """
+        ...
 
 
 class Channel(Protocol):
@@ -45,7 +67,7 @@ async def delivered(send: Callable[[], Awaitable[Any]], what: str) -> None:
     """Await a send, and name its failure.
 
     Raises:
-        RecordFailed: the record is too large; no other try will help.
+        RecordFailed: the record is too large, or its timestamp too far ahead; no other try will help.
         DependencyDown: the broker did not take it.
     """
     try:
@@ -55,23 +77,33 @@ async def delivered(send: Callable[[], Awaitable[Any]], what: str) -> None:
         cause = error.__cause__ if isinstance(error, ProducerSendError) and error.__cause__ else error
         if isinstance(cause, MessageSizeTooLargeError | RecordListTooLargeError):
             raise RecordFailed("record_too_large", f"{what} is larger than the broker takes: {cause}") from error
+        if isinstance(cause, InvalidTimestampError):
+            raise RecordFailed(TIMESTAMP_REFUSED, f"the broker does not take the timestamp of {what}") from error
         raise DependencyDown(f"Kafka did not take {what}: {type(cause).__name__}: {cause}") from error
 
 
 class Sender:
-    """Produces to the application's topics."""
+    """Produces to the application's topics.
 
-    def __init__(self, channels: Mapping[str, Channel]) -> None:
+    Args:
+        channels: by topic.
+        guard: raises when this process may not write.
+    """
+
+    def __init__(self, channels: Mapping[str, Channel], guard: Callable[[], None] = lambda: None) -> None:
         self._channels = channels
+        self._guard = guard
 
     async def send(self, *records: Outgoing) -> None:
         """Produce records, in this order, and return when the broker has all of them.
 
         Raises:
-            RecordFailed: one of them is too large.
+            RecordFailed: one of them is too large, or its timestamp too far ahead.
             DependencyDown: the broker did not take one; the others may have been taken: sending all of them again is
                 harmless, since their ids are derived.
         """
+
+        self._guard()
 
         async def send_all() -> None:
             # Enqueued one after the other, which keeps their order; delivered together.

@@ -14,7 +14,13 @@ if TYPE_CHECKING:
 
 
 def make_embedder(embedding: EmbeddingSettings) -> Embedder:
-    """Return the embedder that the settings name; whoever asked closes it."""
+    """Return the embedder that the settings name, with a memory of its own; whoever asked closes it."""
+    from sinks.embeddings import CachedEmbedder
+
+    return CachedEmbedder(_named_embedder(embedding))
+
+
+def _named_embedder(embedding: EmbeddingSettings) -> Embedder:
     from sinks.embeddings import E5Embedder, HashEmbedder
 
     if embedding.kind == "e5":

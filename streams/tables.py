@@ -6,6 +6,7 @@ telling whether it arrived. The outbox protocol needs the opposite order: first 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 import faust
@@ -18,7 +19,13 @@ Record = TypeVar("Record")
 
 
 class DurableTable(faust.Table[bytes, bytes]):
-    """A table of bytes with awaited writes; recovered from its changelog like any Faust table."""
+    """A table of bytes with awaited writes; recovered from its changelog like any Faust table.
+
+    Attributes:
+        guard: raises when this process may not write.
+    """
+
+    guard: Callable[[], None] = staticmethod(lambda: None)
 
     async def write(self, key: bytes, value: bytes, partition: int) -> None:
         """Write a value: returns when the broker has it, and only then shows it here.
@@ -26,6 +33,8 @@ class DurableTable(faust.Table[bytes, bytes]):
         There must be one writer a key. `partition` is that of the source record: tables and topics have the same
         number of partitions.
         """
+
+        self.guard()
 
         async def send() -> None:
             await (await self.changelog_topic.send(key=key, value=value, partition=partition))
@@ -73,8 +82,8 @@ class RecordTable(Generic[Record]):
             ) from error
 
 
-def durable_table(app: Any, name: str, partitions: int) -> DurableTable:
-    """Create a table of bytes on an application."""
+def durable_table(app: Any, name: str, partitions: int, guard: Callable[[], None]) -> DurableTable:
+    """Create a table of bytes on an application; `guard` raises when this process may not write."""
     table = DurableTable(
         app,
         name=name,
@@ -84,5 +93,6 @@ def durable_table(app: Any, name: str, partitions: int) -> DurableTable:
         use_partitioner=True,
         help=f"state of {name}",
     )
+    table.guard = guard
     app.tables.add(table)
     return table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, fields
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
@@ -92,6 +92,22 @@ class Topics:
         return config
 
 
+class TopicState(NamedTuple):
+    """A topic as the broker has it.
+
+    Attributes:
+        partitions: how many.
+        replicas: of the partition that has the fewest.
+        behind: partitions of which a replica is not in step with the others.
+        leaderless: partitions that can be neither written nor read now.
+    """
+
+    partitions: int
+    replicas: int
+    behind: int
+    leaderless: int
+
+
 async def ensure_topics(kafka: KafkaSettings) -> int:
     """Create the topics that are missing and return how many partitions every topic has.
 
@@ -116,17 +132,31 @@ async def ensure_topics(kafka: KafkaSettings) -> int:
 
 
 async def partition_counts(client: AIOKafkaAdminClient, names: Topics) -> dict[str, int]:
-    """Return how many partitions each existing topic has.
+    """Return how many partitions each existing topic has."""
+    return {name: state.partitions for name, state in (await topic_states(client, names)).items()}
+
+
+async def topic_states(client: AIOKafkaAdminClient, names: Topics) -> dict[str, TopicState]:
+    """Return the topics that exist, as the broker has them.
 
     All topics of the broker are listed, because asking for one by name can create it.
     """
     wanted = set(names.all())
     topics: list[dict[str, Any]] = await client.describe_topics()
     return {
-        topic["topic"]: len(topic["partitions"])
+        topic["topic"]: _state(topic["partitions"])
         for topic in topics
         if topic["topic"] in wanted and not topic["error_code"] and topic["partitions"]
     }
+
+
+def _state(partitions: list[dict[str, Any]]) -> TopicState:
+    return TopicState(
+        partitions=len(partitions),
+        replicas=min(len(one["replicas"]) for one in partitions),
+        behind=sum(len(one["isr"]) < len(one["replicas"]) for one in partitions),
+        leaderless=sum(one["leader"] < 0 for one in partitions),
+    )
 
 
 def common_count(names: Topics, existing: dict[str, int]) -> int | None:
@@ -139,6 +169,14 @@ def common_count(names: Topics, existing: dict[str, int]) -> int | None:
     if not counts:
         return None
     usual = existing.get(names.messages) or max(set(counts), key=counts.count)
+    behind = [count for name, count in existing.items() if name != names.messages]
+    if len(behind) > 1 and set(behind) != {usual} and len(set(behind)) == 1:
+        raise TopicsError(
+            f"the chat topic {names.messages} has {usual} partitions, and all topics behind it have {behind[0]}: it "
+            "was changed after they were made, which moves users and cannot be undone; begin a new set of topics with "
+            f"kafka.topic_prefix ({variable('kafka.topic_prefix')}) and kafka.group_id "
+            f"({variable('kafka.group_id')})"
+        )
     others = [f"{name} has {count}" for name, count in existing.items() if count != usual]
     if others:
         raise TopicsError(

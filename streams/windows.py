@@ -12,7 +12,8 @@ The entry of a window that has closed is dropped when it comes up.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -31,6 +32,8 @@ class WindowPolicy:
         idle: seconds without a message.
         age: seconds since the first message.
         by_session: close when the session changes.
+        horizon: messages of a partition, of all users, from the oldest one that is in a window to the newest: beyond it
+            the oldest windows close, so that what is read again after a crash is bounded.
     """
 
     tokens: int = 1024
@@ -38,6 +41,7 @@ class WindowPolicy:
     idle: float = 600.0
     age: float = 3600.0
     by_session: bool = False
+    horizon: int = 100_000
 
 
 @dataclass(slots=True, eq=False)
@@ -49,10 +53,12 @@ class Window(Generic[Item]):
         opened: when the first one came, in the caller's monotonic seconds.
         due: when it closes if nothing more comes.
         session: session of the last message.
+        partition: partition of the chat topic that its messages are in.
     """
 
     key: bytes
     number: int
+    partition: int
     opened: float
     due: float
     session: str | None = None
@@ -77,6 +83,7 @@ class Windows(Generic[Item]):
     def __init__(self, policy: WindowPolicy) -> None:
         self.policy = policy
         self._windows: dict[bytes, Window[Item]] = {}
+        self._by_age: dict[int, OrderedDict[bytes, Window[Item]]] = {}
         self._deadlines: list[tuple[float, int, bytes]] = []
         self._opened = 0
         self.items = 0
@@ -87,7 +94,9 @@ class Windows(Generic[Item]):
     def __contains__(self, key: bytes) -> bool:
         return key in self._windows
 
-    def add(self, key: bytes, item: Item, *, tokens: int, session: str | None, now: float) -> list[Closed[Item]]:
+    def add(
+        self, key: bytes, item: Item, *, tokens: int, session: str | None, now: float, partition: int = 0
+    ) -> list[Closed[Item]]:
         """Add a message and return the windows that closes: the one before it, its own, both or none."""
         closed: list[Closed[Item]] = []
         window = self._windows.get(key)
@@ -100,7 +109,8 @@ class Windows(Generic[Item]):
                 window = None
         if window is None:
             self._opened += 1
-            window = self._windows[key] = Window(key, self._opened, opened=now, due=0.0)
+            window = self._windows[key] = Window(key, self._opened, partition, opened=now, due=0.0)
+            self._by_age.setdefault(partition, OrderedDict())[key] = window
             heapq.heappush(self._deadlines, (now + min(self.policy.idle, self.policy.age), window.number, key))
         window.items.append(item)
         self.items += 1
@@ -113,13 +123,33 @@ class Windows(Generic[Item]):
             closed += self.close(key, "messages")
         return closed
 
+    def items_of(self, key: bytes) -> Sequence[Item]:
+        """Return the messages of a user's open window; none when there is no window."""
+        window = self._windows.get(key)
+        return window.items if window is not None else ()
+
+    def oldest(self, partition: int) -> Window[Item] | None:
+        """Return the window of a partition that was opened first."""
+        windows = self._by_age.get(partition)
+        return next(iter(windows.values())) if windows else None
+
     def close(self, key: bytes, trigger: Trigger) -> list[Closed[Item]]:
         """Close a user's window; returns an empty list when none is open."""
         window = self._windows.pop(key, None)
         if window is None:
             return []
+        del self._by_age[window.partition][key]
         self.items -= len(window.items)
         return [Closed(key, window.items, window.tokens, window.opened, trigger)]
+
+    def beyond_horizon(self, partition: int, end: int, first_offset: Callable[[Item], int]) -> list[Closed[Item]]:
+        """Close the oldest windows of a partition whose first message lies more than the horizon before `end`."""
+        closed: list[Closed[Item]] = []
+        while (window := self.oldest(partition)) is not None:
+            if end - first_offset(window.items[0]) <= self.policy.horizon:
+                break
+            closed += self.close(window.key, "horizon")
+        return closed
 
     def close_all(self, trigger: Trigger) -> list[Closed[Item]]:
         """Close every window, the oldest first."""
@@ -142,5 +172,6 @@ class Windows(Generic[Item]):
     def clear(self) -> None:
         """Forget every window."""
         self._windows.clear()
+        self._by_age.clear()
         self._deadlines.clear()
         self.items = 0

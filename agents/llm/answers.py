@@ -10,13 +10,14 @@ import asyncio
 import json
 import re
 from collections.abc import Iterable, Iterator
+from itertools import accumulate
 from typing import Any, Final, Generic, TypeVar
 
 import json_repair
 import msgspec
 
 from agents.llm.formats import AnswerFormat
-from agents.llm.values import Numbers, Text
+from agents.llm.values import Numbers, Reference, Share, Text, Texts
 from schemas.stages import Dropped
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -24,14 +25,19 @@ T = TypeVar("T", bound=msgspec.Struct)
 REPAIR_LIMIT: Final = 16_384
 """Largest answer in bytes that is repaired; repair is slow."""
 
+_DEPTH_LIMIT: Final = 32
+"""Brackets within one another in an answer that is repaired, which takes longer with each; answers have four."""
+
 _SIZE_LIMIT: Final = 262_144
 _SEARCH_LIMIT: Final = 64
 _DETAIL_LIMIT: Final = 200
 
 _REASONING: Final = re.compile(r"\s*<(think|thinking|reasoning)>.*?</\1>", re.DOTALL | re.IGNORECASE)
-_REASONING_START: Final = re.compile(r"\s*<(?:think|thinking|reasoning)>", re.IGNORECASE)
+_REASONING_START: Final = re.compile(r"<(?:think|thinking|reasoning)>", re.IGNORECASE)
 _REASONING_END: Final = re.compile(r".*</(?:think|thinking|reasoning)>", re.DOTALL | re.IGNORECASE)
 _FENCE: Final = re.compile(r"```[a-zA-Z]*[ \t]*\n(.*?)```", re.DOTALL)
+_EMPTY: Final = re.compile(r"\s*(?:```[a-zA-Z]*\s*)?\[\s*\]\s*(?:```\s*)?")
+_BRACKET: Final = re.compile(r"[\[\](){}]")
 _UNFINISHED: Final = re.compile(r"[{\[]|[\"'“”]\s*:")
 
 
@@ -69,7 +75,10 @@ async def read_answer(text: str, answer_format: AnswerFormat[T]) -> Answer[T]:
 
 def dropped(answer_format: AnswerFormat[Any], reason: str, item: object) -> Dropped:
     """Return the record of a dropped item."""
-    text = item if isinstance(item, str) else json.dumps(item, ensure_ascii=False, default=str)
+    try:
+        text = item if isinstance(item, str) else json.dumps(item, ensure_ascii=False, default=str)
+    except RecursionError:
+        text = "brackets within brackets"
     detail = text[:_DETAIL_LIMIT].encode("utf-8", "replace").decode()
     return Dropped(stage=answer_format.stage, reason=reason, detail=detail)
 
@@ -78,8 +87,10 @@ def _read_leniently(text: str, answer_format: AnswerFormat[T]) -> Answer[T]:
     reasoning = _REASONING.match(text)
     bare = text[reasoning.end() :] if reasoning else text
     if not _REASONING_START.search(bare):
-        bare = _REASONING_END.sub("", bare)
-    elif _REASONING_START.match(bare):
+        # Tried at the beginning only: searching it everywhere takes the square of the answer's length.
+        end = _REASONING_END.match(bare)
+        bare = bare[end.end() :] if end else bare
+    elif _REASONING_START.match(bare.lstrip()):
         raise UnreadableAnswer("the answer ends within its reasoning")
     # The last one counts: drafts and quoted instructions come before the answer.
     found: list[Any] | None = None
@@ -89,6 +100,13 @@ def _read_leniently(text: str, answer_format: AnswerFormat[T]) -> Answer[T]:
         found = found if items is None else items
     if found is not None:
         return _validated(found, answer_format)
+    if answer_format.plain is not None:
+        item = answer_format.plain(bare)
+        if item is None:
+            raise UnreadableAnswer(f"nothing of the form of `{answer_format.stage}` in the answer")
+        return Answer(items=(item,))
+    if answer_format.key and _EMPTY.fullmatch(bare):
+        return Answer()
     return _read_repaired(bare, answer_format)
 
 
@@ -99,6 +117,8 @@ def _read_repaired(text: str, answer_format: AnswerFormat[T]) -> Answer[T]:
     if not starts or len(body.encode("utf-8", "replace")) > REPAIR_LIMIT:
         raise UnreadableAnswer("no JSON in the answer")
     body = body[min(starts) :]
+    if _depth(body) > _DEPTH_LIMIT:
+        raise UnreadableAnswer("brackets within brackets in the answer")
     try:
         found = _items(json_repair.repair_json(body, return_objects=True, skip_json_loads=True), answer_format)
     except (ValueError, RecursionError) as error:
@@ -114,6 +134,12 @@ def _read_repaired(text: str, answer_format: AnswerFormat[T]) -> Answer[T]:
         raise UnreadableAnswer("the answer stops within its first item")
     cut = dropped(answer_format, "truncated_item", found[-1])
     return Answer(items=answer.items, dropped=(*answer.dropped, cut))
+
+
+def _depth(text: str) -> int:
+    """Return how many brackets are open at once, those in quoted text included."""
+    steps = (1 if bracket[0] in "[({" else -1 for bracket in _BRACKET.finditer(text))
+    return max(accumulate(steps, lambda depth, step: max(depth + step, 0)), default=0)
 
 
 def _json_values(text: str) -> Iterator[Any]:
@@ -135,21 +161,16 @@ def _json_values(text: str) -> Iterator[Any]:
 
 def _items(value: Any, answer_format: AnswerFormat[Any], *, single: bool = True) -> list[Any] | None:
     """Return the items in a JSON value: the list under its key, a bare list, or, if allowed, a single item."""
-    required = _required(answer_format.item)
     if isinstance(value, dict):
         for key, part in value.items():
             if answer_format.key and isinstance(key, str) and key.strip().lower() == answer_format.key:
                 if part is None or isinstance(part, list):
                     return part or []
                 return [part] if isinstance(part, dict) else None
-        return [value] if single and required <= value.keys() else None
-    if isinstance(value, list) and any(isinstance(part, dict) and required <= part.keys() for part in value):
+        return [value] if single and answer_format.is_item(value) else None
+    if isinstance(value, list) and any(map(answer_format.is_item, value)):
         return value
     return None
-
-
-def _required(item: type[msgspec.Struct]) -> set[str]:
-    return {field.encode_name for field in msgspec.structs.fields(item) if field.required}
 
 
 def _validated(items: Iterable[Any], answer_format: AnswerFormat[T]) -> Answer[T]:
@@ -160,7 +181,7 @@ def _validated(items: Iterable[Any], answer_format: AnswerFormat[T]) -> Answer[T
         given = {key: part for key, part in item.items() if part is not None} if isinstance(item, dict) else item
         try:
             kept.append(msgspec.convert(given, answer_format.item, strict=False, dec_hook=_lenient))
-        except (msgspec.ValidationError, RecursionError):
+        except (msgspec.ValidationError, UnicodeEncodeError, RecursionError):
             rejected.append(dropped(answer_format, "invalid_item", item))
     if rejected and not kept:
         raise UnreadableAnswer(f"no item of `{answer_format.key or answer_format.stage}` is as it should be")
@@ -168,8 +189,6 @@ def _validated(items: Iterable[Any], answer_format: AnswerFormat[T]) -> Answer[T
 
 
 def _lenient(kind: type, value: Any) -> Any:
-    if kind is Text:
-        return Text.parse(value)
-    if kind is Numbers:
-        return Numbers.parse(value)
+    if issubclass(kind, Text | Texts | Numbers | Reference | Share):
+        return kind.parse(value)
     raise NotImplementedError(kind)

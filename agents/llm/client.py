@@ -37,6 +37,7 @@ _NOT_CONNECTED: Final = frozenset({"ConnectError", "ConnectTimeout"})
 """What the SDK's HTTP client raises when no connection came about, as against one that broke."""
 
 _RETRIED: Final = frozenset((408, 409, 425, 429))
+_PATIENCE: Final = 300.0
 _DETAIL_LIMIT: Final = 200
 _NO_KEY: Final = "none"
 """Servers without keys ignore it; the SDK insists on one."""
@@ -108,15 +109,21 @@ class ModelClient:
 
     Args:
         settings: server, limits and timeouts.
-        backoff: waits between the requests of a call; its limit also caps what the server asks for.
+        backoff: waits between the requests of a call.
+        patience: the longest wait that the server may ask for, in seconds; one that asks for more is asked sooner.
+
+    Attributes:
+        answers: completions received so far.
 
     Raises:
         ValueError: when the key cannot be sent in a header.
     """
 
-    def __init__(self, settings: ModelSettings, *, backoff: Backoff | None = None) -> None:
+    def __init__(self, settings: ModelSettings, *, backoff: Backoff | None = None, patience: float = _PATIENCE) -> None:
         self._settings = settings
         self._backoff = backoff or Backoff()
+        self._patience = patience
+        self.answers = 0
         self._key = settings.api_key.get_secret_value().strip()
         if not (self._key.isascii() and self._key.isprintable()):
             raise ValueError("the API key has characters that a key cannot have: check OPENAI_API_KEY")
@@ -216,14 +223,15 @@ class ModelClient:
                     "model_unreachable" if refused else "connection_lost",
                     self._clean(f"{without_credentials(self._settings.base_url)}: {cause}"),
                 )
-            except (openai.OpenAIError, msgspec.DecodeError, UnicodeDecodeError) as error:
+            except (openai.OpenAIError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
                 trouble = _Trouble("bad_response", self._clean(f"the model server's answer is malformed: {error}"))
             if record.attempts >= self._settings.attempts:
                 if trouble.reason in _AWAY:
                     raise DependencyDown(f"{trouble.reason}: {trouble.detail}", trouble.retry_after) from None
                 calls.append(record.call(trouble.reason))
                 raise StageUnavailable(trouble.reason, trouble.detail, calls, trouble.retry_after) from None
-            await asyncio.sleep(self._backoff.delay(record.attempts, trouble.retry_after))
+            asked = min(trouble.retry_after or 0.0, self._patience)
+            await asyncio.sleep(max(self._backoff.delay(record.attempts), asked))
 
     def _limit_of(self, model: str) -> AbstractAsyncContextManager[object]:
         if not self._settings.max_in_flight_per_model:
@@ -238,7 +246,9 @@ class ModelClient:
         # The SDK's timeout is one of silence; a server that trickles must end as well.
         async with asyncio.timeout(self._settings.timeout):
             response = await self._sdk.chat.completions.with_raw_response.create(**body)
-        return msgspec.json.decode(response.content, type=_Completion)
+        completion = msgspec.json.decode(response.content, type=_Completion)
+        self.answers += 1
+        return completion
 
     def _adapts_to(self, error: openai.APIStatusError, left_out: frozenset[str]) -> bool:
         """Whether the server refused an optional parameter that this request had and the next ones leave out."""
@@ -316,7 +326,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     except ValueError:
         try:
             moment = parsedate_to_datetime(value)
-        except ValueError:
+        except (ValueError, OverflowError):
             return None
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=UTC)

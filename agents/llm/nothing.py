@@ -17,7 +17,8 @@ _ENGLISH: Final = r"""
   | (?: there \ (?: is | are | was | were ) \ )?
     no (?: \ (?: new | other | more | further | relevant | specific | personal | explicit | user | profile | useful
                | additional ) ){{0,3}}
-    \ (?: information | info | data | details? | facts? | evidence | mention )
+    \ (?: information | info | data | details? | facts? | preferences? | keywords?
+        | evidence | mention )
     (?: \ (?: about | on ) \ the \ user )?
     (?: \ (?: was | were | is | are | has \ been | have \ been ) )?
     (?: \ (?: available | provided | given | found | mentioned | specified | stated | known | shared ) )?
@@ -35,7 +36,7 @@ _CHINESE: Final = r"""
   | {who} (?: 没有 | 并?未 | 尚未 | 无 ) (?: 明确 | 具体 )* (?: 提供 | 说明 )
     (?: 任何 | 相关 | 具体 | 个人 | 更多 | 的 )* (?: 信息 | 内容 | 资料 | 情况 )?
   | {who} (?: 没有 | 暂无 | 无 ) (?: 任何 | 相关 | 新的? | 更多 | 有用 | 有效 | 可用 | 个人 | 用户 | 的 )*
-    (?: 信息 | 内容 | 资料 | 数据 | 事实 | 记录 )
+    (?: 信息 | 内容 | 资料 | 数据 | 事实 | 偏好 | 关键词 | 记录 )
   | {who} (?: 没有 | 暂无 | 无 ) 任何 [\u4e00-\u9fff]{{0,4}} (?: 信息 | 内容 | 资料 )
 """.format(who=r"(?: 目前 | 暂时 | 该?用户 | 对话中 | 消息中 | 笔记中 )*")
 

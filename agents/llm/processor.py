@@ -8,16 +8,32 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
-from agents.llm import merging, organising
+from agents.fact_processor import FoundDomain, FoundFacts, FoundPreferences, Related
+from agents.llm import domain, facts, merging, organising
 from agents.llm.answers import dropped
 from agents.llm.client import Completed, ModelClient, Prompt, T
-from agents.llm.formats import BULLETS, DECISIONS, FACTS, GROUPS, SHORT, TAGS, AnswerFormat, FactItem
+from agents.llm.formats import (
+    BULLETS,
+    COMPARED_FACTS,
+    DECISIONS,
+    DOMAIN,
+    FACTS,
+    GROUPS,
+    PREFERENCES,
+    RELATION,
+    SHORT,
+    SLOTS,
+    TAGS,
+    AnswerFormat,
+    SlotItem,
+)
 from agents.llm.nothing import is_nothing
-from agents.llm.prompts import Prompts, numbered
+from agents.llm.prompts import Prompts, numbered, own
+from agents.llm.relations import relation_in
 from agents.llm.values import Numbers
 from agents.processor import (
     Extraction,
@@ -33,6 +49,7 @@ from agents.processor import (
     Tagging,
 )
 from agents.slots import slot_definitions
+from schemas.facts import Fact, Preference
 from schemas.flushes import FlushBatch
 from schemas.pipeline import PipelineConfig
 from schemas.profiles import unify
@@ -41,13 +58,16 @@ from streams.settings import ModelSettings
 
 _SUMMARY_TEMPERATURE: Final = 0.2
 _TEMPERATURE: Final = 0.0
+_RELATION_TOKENS: Final = 256
+"""Room for one word, and for some thought before it."""
+
 _NAME_LIMIT: Final = 64
 _VALUE_LIMIT: Final = 4_000
 """Characters of a name and of a value; a model that runs on writes more."""
 
 
 class LLMProcessor:
-    """Implements `agents.processor.Processor` with a language model.
+    """Implements `agents.processor.PipelineProcessor` with a language model.
 
     Args:
         settings: the model server; it must name a model, unless `config` does.
@@ -66,6 +86,7 @@ class LLMProcessor:
         self._strict = config.profile_strict_mode
         self._slots = slot_definitions(config)
         self._tags = {unify(tag.name): tag.name for tag in config.event_tags}
+        self._reads_domain = config.reads_domain
         self._prompts = Prompts(config)
         self.version = self._prompts.version
         self._client = client or ModelClient(settings)
@@ -73,6 +94,11 @@ class LLMProcessor:
     async def close(self) -> None:
         """Close the connections to the model server."""
         await self._client.close()
+
+    @property
+    def answers(self) -> int:
+        """How often the model server has given a completion so far."""
+        return self._client.answers
 
     async def summarise(self, batch: FlushBatch, known: Sequence[SlotName]) -> Summary:
         """Sum up what the batch's user says about themselves; without a message of theirs no model is asked."""
@@ -103,16 +129,16 @@ class LLMProcessor:
         """Turn a memo's bullets into candidates, one for each slot and one for what is taken back from it."""
         if not memo.bullets:
             return Extraction()
-        done = await self._ask(FACTS, self._prompts.extract(memo, known))
+        done = await self._ask(SLOTS, self._prompts.extract(memo, known))
         drops = list(done.answer.dropped)
         bullets = dict(enumerate(memo.bullets, start=1))
         found: list[Candidate] = []
         for item in done.answer.items:
-            drops += _unknown_numbers(FACTS, item.bullets, bullets)
+            drops += _unknown_numbers(SLOTS, item.bullets, bullets)
             cited = [bullets[number] for number in item.bullets if number in bullets]
             candidate = _candidate(item, cited)
             if reason := self._refusal(candidate):
-                drops.append(dropped(FACTS, reason, f"{candidate.topic}/{candidate.sub_topic}: {candidate.memo}"))
+                drops.append(dropped(SLOTS, reason, f"{candidate.topic}/{candidate.sub_topic}: {candidate.memo}"))
             else:
                 found.append(candidate)
         order = {ref.message_id: position for position, ref in enumerate(memo.messages)}
@@ -178,6 +204,47 @@ class LLMProcessor:
             return Shortening(calls=done.calls, dropped=(*done.answer.dropped, dropped(SHORT, reason, memo)))
         return Shortening(value=memo, calls=done.calls, dropped=done.answer.dropped)
 
+    async def extract_facts(self, batch: FlushBatch, known: Sequence[Fact]) -> FoundFacts:
+        """Return the facts of the user's messages; without such a message no model is asked."""
+        said = own(batch)
+        if not said:
+            return FoundFacts()
+        compared = bool(known or batch.context)
+        done = await self._ask(
+            COMPARED_FACTS if compared else FACTS, self._prompts.facts(batch, known, compared=compared)
+        )
+        evidence = tuple(message.message_id for message in said)
+        found, drops = facts.fact_candidates(done.answer.items, known, evidence)
+        return FoundFacts(facts=found, calls=done.calls, dropped=(*done.answer.dropped, *drops))
+
+    async def extract_preferences(self, batch: FlushBatch, known: Sequence[Preference]) -> FoundPreferences:
+        """Return the preferences in the user's messages; without such a message no model is asked."""
+        said = own(batch)
+        if not said:
+            return FoundPreferences()
+        done = await self._ask(PREFERENCES, self._prompts.preferences(batch, known))
+        found, drops = facts.preference_candidates(done.answer.items, known, said)
+        return FoundPreferences(preferences=found, calls=done.calls, dropped=(*done.answer.dropped, *drops))
+
+    async def relate(self, kind: Literal["fact", "preference"], known: str, new: str) -> Related:
+        """Say how two statements relate; when the model gives no usable answer, there is no relation."""
+        try:
+            done = await self._ask(RELATION, self._prompts.relation(kind, known, new), max_tokens=_RELATION_TOKENS)
+        except StageFailed as failure:
+            return Related(calls=failure.calls, dropped=(dropped(RELATION, "unreadable_relation", str(failure)),))
+        answer = done.answer.items[-1].relation
+        relation = relation_in(answer)
+        drops = () if relation else (dropped(RELATION, "unreadable_relation", answer),)
+        return Related(relation=relation, calls=done.calls, dropped=(*done.answer.dropped, *drops))
+
+    async def describe(self, batch: FlushBatch) -> FoundDomain:
+        """Return facts and keywords; when none are wanted, or the user says nothing, no model is asked."""
+        if not self._reads_domain or not own(batch):
+            return FoundDomain()
+        done = await self._ask(DOMAIN, self._prompts.domain(batch))
+        found, drops = domain.described(done.answer.items[-1])
+        return FoundDomain(domain=found, calls=done.calls, dropped=(*done.answer.dropped, *drops))
+
     async def _decide_alone(self, proposal: Proposal, memo: Memo) -> MergeAnswer:
         """Ask about one proposal; whatever the model answers now, there is a decision."""
         try:
@@ -195,13 +262,15 @@ class LLMProcessor:
         *,
         model: str | None = None,
         temperature: float = _TEMPERATURE,
+        max_tokens: int | None = None,
     ) -> Completed[T]:
+        limit = self._settings.max_completion_tokens
         return await self._client.complete(
             prompt,
             answer_format,
             model=model or self.name,
             temperature=temperature,
-            max_tokens=self._settings.max_completion_tokens,
+            max_tokens=limit if max_tokens is None else min(max_tokens, limit),
         )
 
     def _refusal(self, candidate: Candidate) -> str | None:
@@ -232,7 +301,7 @@ def _unknown_numbers(answer_format: AnswerFormat[T], numbers: Numbers, given: Co
         yield dropped(answer_format, "unknown_number", text)
 
 
-def _candidate(item: FactItem, cited: Iterable[MemoBullet]) -> Candidate:
+def _candidate(item: SlotItem, cited: Iterable[MemoBullet]) -> Candidate:
     said = item.assertion.lower() == "said"
     return Candidate(
         topic=unify(item.topic),

@@ -10,22 +10,44 @@ import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import jinja2
+import jinja2.meta
 import msgspec
 
 from agents.llm.client import Prompt
-from agents.llm.formats import BULLETS, DECISIONS, FACTS, GROUPS, SHORT, TAGS, AnswerFormat
+from agents.llm.formats import (
+    BULLETS,
+    COMPARED_FACTS,
+    DECISIONS,
+    DOMAIN,
+    FACTS,
+    GROUPS,
+    PREFERENCES,
+    RELATION,
+    SHORT,
+    SLOTS,
+    TAGS,
+    AnswerFormat,
+)
 from agents.processor import Proposal, SlotName, StoredValue
 from agents.slots import configured_slots
-from schemas.flushes import BatchMessage, FlushBatch, FlushRef
+from schemas.facts import Fact, Preference
+from schemas.flushes import FACT_TURNS, PREFERENCE_TURNS, BatchMessage, FlushBatch, FlushRef
 from schemas.pipeline import Language, PipelineConfig, SubTopic, Topic
 from schemas.profiles import unify
 from schemas.stages import Memo
 
 _LOADER: Final = jinja2.PackageLoader("agents.llm", "templates")
-_FORMATS: Final[tuple[AnswerFormat[Any], ...]] = (BULLETS, FACTS, TAGS, DECISIONS, GROUPS, SHORT)
+_COMPARED: Final = "facts_compared"
+_FORMATS: Final[dict[str, AnswerFormat[Any]]] = {
+    **{each.stage: each for each in (BULLETS, SLOTS, TAGS, DECISIONS, GROUPS, SHORT)},
+    **{each.stage: each for each in (FACTS, PREFERENCES, RELATION, DOMAIN)},
+    _COMPARED: COMPARED_FACTS,
+}
+"""The prompts by name: each has the name of its stage, but stage ``facts`` has a second one for what is known."""
+
 _SPACES: Final = re.compile(r"\s+")
 _WEEKDAYS: Final[dict[Language, tuple[str, ...]]] = {
     "en": ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"),
@@ -54,6 +76,11 @@ def numbered(batch: FlushBatch) -> Iterator[tuple[int | None, BatchMessage]]:
             yield None, message
 
 
+def own(batch: FlushBatch) -> list[BatchMessage]:
+    """Return the batch's messages in which the user says anything."""
+    return [message for message in batch.messages if message.role == "user" and message.content.strip()]
+
+
 class Prompts:
     """Builds the prompts for one configuration.
 
@@ -71,28 +98,29 @@ class Prompts:
             "slots": slots,
             "topics": [topic.topic for topic in slots],
             "tags": config.event_tags,
+            "catalogue": config.tag_catalogue,
         }
         self._reminder = environment.get_template(f"{config.language}/reminder.jinja").render().strip()
         self._sub_topics = {topic.topic: topic.sub_topics for topic in slots}
         self._system: dict[str, str] = {}
         self._payload: dict[str, jinja2.Template] = {}
         self._versions: dict[str, str] = {}
-        for answer_format in _FORMATS:
-            stage = answer_format.stage
-            system = environment.get_template(f"{config.language}/{stage}.system.jinja").render(values).strip()
-            payload = f"{stage}.user.jinja"
-            self._system[stage] = system
-            self._payload[stage] = environment.get_template(payload)
-            self._versions[stage] = _digest(
+        for name, answer_format in _FORMATS.items():
+            static = environment.get_template(f"{config.language}/{answer_format.stage}.system.jinja")
+            system = static.render(values, compared=name == _COMPARED).strip()
+            payload = f"{answer_format.stage}.user.jinja"
+            self._system[name] = system
+            self._payload[name] = environment.get_template(payload)
+            self._versions[name] = _digest(
                 system,
-                _LOADER.get_source(environment, payload)[0],
+                _source(environment, payload),
                 msgspec.json.encode(answer_format.json_schema()).decode(),
             )
         self.version = _digest(*self._versions.values(), self._reminder)
 
-    def static(self, stage: str) -> str:
-        """Return the static part of a stage's prompt."""
-        return self._system[stage]
+    def static(self, name: str) -> str:
+        """Return the static part of a prompt; its name is that of its stage, or ``facts_compared``."""
+        return self._system[name]
 
     def summary(self, batch: FlushBatch, known: Sequence[SlotName]) -> Prompt:
         """Ask for the notes of a batch."""
@@ -125,16 +153,46 @@ class Prompts:
         """Ask for a value in at most `budget` tokens."""
         return self._prompt("shorten", topic=topic, value=value, budget=budget)
 
+    def facts(self, batch: FlushBatch, known: Sequence[Fact], *, compared: bool) -> Prompt:
+        """Ask for the facts in the user's messages.
+
+        Args:
+            batch: of lane ``facts``.
+            known: facts that hold; numbered from 1.
+            compared: whether the prompt speaks of known facts and earlier turns; without it neither is shown.
+        """
+        return self._prompt(
+            _COMPARED if compared else FACTS.stage,
+            today=self._day(batch.ref),
+            known=known if compared else (),
+            context=batch.context[-FACT_TURNS:] if compared else (),
+            messages=own(batch),
+        )
+
+    def preferences(self, batch: FlushBatch, known: Sequence[Preference]) -> Prompt:
+        """Ask for the preferences in the user's messages; the known ones are numbered from 1."""
+        context = batch.context[-PREFERENCE_TURNS:]
+        return self._prompt("preferences", known=known, context=context, messages=own(batch))
+
+    def relation(self, kind: Literal["fact", "preference"], known: str, new: str) -> Prompt:
+        """Ask how a new statement relates to a known one."""
+        return self._prompt("relation", kind=kind, known=known, new=new)
+
+    def domain(self, batch: FlushBatch) -> Prompt:
+        """Ask for short facts and keywords of what the user and the assistant say."""
+        messages = [message for message in batch.messages if message.role in {"user", "assistant"}]
+        return self._prompt("domain", today=self._day(batch.ref), messages=messages)
+
     def _day(self, flush: FlushRef) -> str:
         day = flush.last_occurred_at
         return f"{day:%Y-%m-%d} {_WEEKDAYS[self._language][day.weekday()]}"
 
-    def _prompt(self, stage: str, **payload: Any) -> Prompt:
+    def _prompt(self, name: str, **payload: Any) -> Prompt:
         return Prompt(
-            system=self._system[stage],
-            user=self._payload[stage].render(payload).strip(),
+            system=self._system[name],
+            user=self._payload[name].render(payload).strip(),
             reminder=self._reminder,
-            version=self._versions[stage],
+            version=self._versions[name],
         )
 
 
@@ -149,6 +207,13 @@ def _shown(topic: Topic) -> Topic:
 
 def _slots_line(slots: Sequence[SlotName]) -> str:
     return ", ".join(f"{topic}/{sub_topic}" for topic, sub_topic in sorted(slots))
+
+
+def _source(environment: jinja2.Environment, name: str) -> str:
+    """Return the source of a template and of those that it includes."""
+    source = _LOADER.get_source(environment, name)[0]
+    included = jinja2.meta.find_referenced_templates(environment.parse(source))
+    return "\x1f".join((source, *(_source(environment, each) for each in included if each)))
 
 
 @cache

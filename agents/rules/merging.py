@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from agents.processor import Decision, Proposal, SlotName
-from agents.rules import slots
+from agents.rules import counts, slots
+from agents.rules.facts import manners
 
 _LEADING: Final = re.compile(
     r"^(?:(?:the|a|an|my|to|some|drinking|eating|playing|watching|listening to|reading|going)\s+)+", re.IGNORECASE
@@ -15,6 +16,7 @@ _LEADING: Final = re.compile(
 _LEADING_VERB: Final = re.compile(r"^[喝吃看听打玩读做]+(?=.)")
 _NONE: Final = re.compile(r"(?:no|not|none)\b|没|无过敏|不过敏", re.IGNORECASE)
 _BRACKET: Final = re.compile(r"[(（](.+)[)）]$")
+_COUNTED: Final = frozenset({slots.CHILDREN, slots.PETS, slots.SIBLINGS})
 
 
 def item_key(item: str) -> str:
@@ -67,12 +69,15 @@ def _replace(proposal: Proposal, present: str) -> Decision:
 def _extend(proposal: Proposal, present: str) -> Decision:
     items = slots.split_items(present)
     offered = slots.split_items(proposal.candidate.memo)
-    known = {item_key(item) for item in items}
-    new = list({item_key(item): item for item in reversed(offered) if item_key(item) not in known}.values())[::-1]
+    slot = (proposal.candidate.topic, proposal.candidate.sub_topic)
+    new: list[str] = []
+    for item in offered:
+        if not any(_says_again(slot, item, other) for other in (*items, *new)):
+            new = [other for other in new if not _supersedes(slot, other, item)] + [item]
     if not new:
         return _abort(proposal, "already known")
     added = slots.SEPARATOR.join(new)
-    superseded = [item for item in items if _supersedes(proposal, item, new)]
+    superseded = [item for item in items if any(_supersedes(slot, item, other) for other in new)]
     if superseded:
         kept = [item for item in items if item not in superseded]
         return _update(
@@ -85,26 +90,43 @@ def _extend(proposal: Proposal, present: str) -> Decision:
     return Decision(number=proposal.number, action="APPEND", value=added, reason=f"the user adds {added}")
 
 
-def _supersedes(proposal: Proposal, item: str, new: Sequence[str]) -> bool:
-    """Whether new items say more exactly what this one says, or the contrary of it.
+def _says_again(slot: SlotName, item: str, known: str) -> bool:
+    if item_key(item) == item_key(known):
+        return True
+    return slot == slots.COMMUNICATION and manners.relation(known, item) == "same"
 
-    ``Mochi (cat)`` says more than ``cat``; "no allergies" and an allergy exclude each other.
+
+def _supersedes(slot: SlotName, item: str, new: str) -> bool:
+    """Whether a new item says more exactly what this one says, or the contrary of it.
+
+    ``Mochi (cat)`` says more than ``cat``; "no allergies" and an allergy, "two kids" and "three kids", short and
+    detailed answers exclude each other.
     """
-    for other in new:
-        bracket = _BRACKET.search(other)
-        if bracket and item_key(bracket[1]) == item_key(item):
-            return True
-    slot = (proposal.candidate.topic, proposal.candidate.sub_topic)
-    if slot in {slots.ALLERGIES, slots.CHILDREN, slots.PETS}:
-        return bool(_NONE.match(item)) != any(_NONE.match(other) for other in new)
-    return False
+    bracket = _BRACKET.search(new)
+    if bracket and item_key(bracket[1]) == item_key(item):
+        return True
+    if slot == slots.COMMUNICATION:
+        return manners.relation(item, new) == "opposite"
+    if slot in {slots.ALLERGIES, slots.CHILDREN, slots.PETS} and bool(_NONE.match(item)) != bool(_NONE.match(new)):
+        return True
+    recounted = slot in _COUNTED and counts.count(new) and not _BRACKET.search(item)
+    return bool(recounted) and counts.kind(item) == counts.kind(new)
 
 
 def _retract(proposal: Proposal, slot: SlotName, present: str) -> Decision:
-    gone = {item_key(item) for item in slots.split_items(proposal.candidate.memo)}
+    gone = slots.split_items(proposal.candidate.memo)
     items = [present] if slots.holds_one_value(slot) and present else slots.split_items(present)
-    kept = [item for item in items if item_key(item) not in gone]
+    kept = [item for item in items if not any(is_gone(slot, item, what) for what in gone)]
     if len(kept) == len(items):
         return _abort(proposal, f"{proposal.candidate.memo} was not recorded")
     removed = slots.SEPARATOR.join(item for item in items if item not in kept)
     return _update(proposal, slots.SEPARATOR.join(kept), f"the user takes back {removed}")
+
+
+def is_gone(slot: SlotName, item: str, gone: str) -> bool:
+    """Whether an item goes when something is taken back: ``Rex (dog)`` with ``dog``."""
+    if gone == slots.WHATEVER or item_key(item) == item_key(gone):
+        return True
+    if slot == slots.COMMUNICATION:
+        return manners.relation(item, gone) == "same"
+    return slot == slots.PETS and counts.is_kind_of(item, gone)

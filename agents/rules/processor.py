@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, ParamSpec, TypeVar
+from typing import Final, Literal, ParamSpec, TypeVar
 
+from agents.fact_processor import FoundDomain, FoundFacts, FoundPreferences, Related
 from agents.processor import (
     Extraction,
     MergeAnswer,
@@ -17,8 +18,10 @@ from agents.processor import (
     Summary,
     Tagging,
 )
-from agents.rules import merging, reading, slots, tagging, text
+from agents.rules import domain, exclusions, merging, reading, relations, slots, tagging, text
+from agents.rules.facts import candidates, wishes
 from agents.rules.rulebook import Finding
+from schemas.facts import Fact, Preference
 from schemas.flushes import BatchMessage, FlushBatch
 from schemas.pipeline import PipelineConfig
 from schemas.stages import Candidate, Memo, MemoBullet
@@ -38,12 +41,15 @@ class RuleProcessor:
     Attributes:
         name: ``rules``.
         version: content hash of the rules.
+        answers: of a model: none.
     """
 
     def __init__(self, config: PipelineConfig) -> None:
         self.name = "rules"
+        self.answers = 0
         self.version = reading.VERSION
         self._tags = config.event_tags
+        self._domain = domain.Describer(config.tag_catalogue) if config.reads_domain else None
         self._reads_moods = any(tagging.family(tag) == "mood" for tag in config.event_tags)
 
     async def summarise(self, batch: FlushBatch, known: Sequence[SlotName]) -> Summary:
@@ -75,6 +81,33 @@ class RuleProcessor:
         """Leave the value as it is: rules cannot say it in fewer words without losing some of it."""
         return Shortening()
 
+    async def extract_facts(self, batch: FlushBatch, known: Sequence[Fact]) -> FoundFacts:
+        """Return what the user's messages state, worded in the third person and in their language.
+
+        Likes and dislikes, and what the user does not eat, are preferences only.
+        """
+        facts = await _computed(_size(batch), candidates.extract, batch.messages, known)
+        return FoundFacts(facts=facts)
+
+    async def extract_preferences(self, batch: FlushBatch, known: Sequence[Preference]) -> FoundPreferences:
+        """Return how the user's messages want things to be, and what the user likes and dislikes.
+
+        Habits are told as preferences only where the messages are not read for facts too.
+        """
+        habits = batch.signals is not None and not batch.signals.facts
+        found = await _computed(_size(batch), wishes.extract, batch.messages, known, habits=habits)
+        return FoundPreferences(preferences=found)
+
+    async def relate(self, kind: Literal["fact", "preference"], known: str, new: str) -> Related:
+        """Compare two statements by their wording."""
+        return Related(relation=relations.facts(known, new) if kind == "fact" else relations.preferences(known, new))
+
+    async def describe(self, batch: FlushBatch) -> FoundDomain:
+        """Return facts on the user, and the tags that are named, or keywords; nothing unless configured."""
+        if self._domain is None:
+            return FoundDomain()
+        return FoundDomain(domain=await _computed(_size(batch), self._domain.describe, batch.messages))
+
     def _summarise(self, messages: Sequence[BatchMessage]) -> Summary:
         return Summary(
             bullets=tuple(
@@ -99,6 +132,10 @@ class RuleProcessor:
                 yield sentence
 
 
+def _size(batch: FlushBatch) -> int:
+    return sum(len(message.content) for message in batch.messages)
+
+
 async def _computed(characters: int, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Call a function that reads so many characters: in a thread when they are more than the loop may wait for."""
     if characters <= _INLINE_CHARACTERS:
@@ -115,13 +152,17 @@ class _Tally:
 
     def add(self, finding: Finding, evidence: tuple[str, ...]) -> None:
         if finding.retracts:
-            self._retract(finding.slot, finding.value, evidence)
+            self._retract(finding.slot, finding.value, evidence, implied=finding.if_known)
             return
+        for slot, values in exclusions.ended(finding.slot, finding.value):
+            for value in values or (slots.WHATEVER,):
+                self._retract(slot, value, evidence, implied=True)
         key = merging.item_key(finding.value)
-        opposite = slots.OPPOSITE.get(finding.slot)
-        if opposite:
-            self._retract(opposite, finding.value, evidence, implied=not finding.flips)
-        self._retracted.get(finding.slot, {}).pop(key, None)
+        for slot, value in exclusions.contrary(finding):
+            said = finding.flips and slot in slots.TASTES
+            self._retract(slot, value, evidence, implied=not said)
+        for taken_back in (key, slots.WHATEVER):
+            self._retracted.get(finding.slot, {}).pop(taken_back, None)
         items = self._said.setdefault(finding.slot, {})
         if slots.holds_one_value(finding.slot) and key in items and key != next(reversed(items)):
             items.pop(key)
@@ -129,7 +170,9 @@ class _Tally:
 
     def _retract(self, slot: SlotName, value: str, evidence: tuple[str, ...], *, implied: bool = False) -> None:
         key = merging.item_key(value)
-        self._said.get(slot, {}).pop(key, None)
+        said = self._said.get(slot, {})
+        for gone in [each for each, item in said.items() if merging.is_gone(slot, item.value, value)]:
+            del said[gone]
         item = self._retracted.setdefault(slot, {}).setdefault(key, _Item(value, implied=True))
         item.implied = item.implied and implied
         item.cite(evidence)

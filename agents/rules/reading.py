@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from agents.rules import text
+from agents.rules import slots, text
 from agents.rules.chinese import clauses as chinese_clauses
 from agents.rules.chinese import rules as chinese_rules
 from agents.rules.english import clauses as english_clauses
 from agents.rules.english import rules as english_rules
-from agents.rules.rulebook import Finding
+from agents.rules.rulebook import Clause, Finding, Rulebook
 
 __all__ = ["SIGNALS", "VERSION", "findings", "moods"]
 
 _HAN: Final = re.compile(r"[\u4e00-\u9fff]")
+
+_NO_TASTES: Final = frozenset({slots.COMMUNICATION, slots.TIME_HABITS, slots.QUIET_TIMES, slots.CONTACT_TIMES})
 
 SIGNALS: Final = re.compile(f"{english_rules.SIGNALS.pattern}|{chinese_rules.SIGNALS.pattern}")
 """What a text must contain for any rule to have a chance."""
@@ -36,11 +38,25 @@ def findings(sentence: str) -> list[Finding]:
     found: dict[Finding, None] = {}
     if english_rules.SIGNALS.search(masked):
         for clause in english_clauses.clauses(masked):
-            found.update(dict.fromkeys(english_rules.BOOK.read(clause)))
+            found.update(dict.fromkeys(_filling(english_rules.BOOKS, clause)))
     if _HAN.search(masked):
         for clause in chinese_clauses.clauses(masked):
-            found.update(dict.fromkeys(chinese_rules.BOOK.read(clause)))
+            found.update(dict.fromkeys(_filling(chinese_rules.BOOKS, clause)))
     return list(found)
+
+
+def _filling(books: Sequence[Rulebook], clause: Clause) -> Iterator[Finding]:
+    """Yield what a clause states that fills a slot.
+
+    What is done at some time is liked with its time, and a manner or a time to be disturbed is not liked or disliked.
+    """
+    found = [finding for book in books for finding in book.read(clause)]
+    filled = {finding.slot for finding in found}
+    for finding in found:
+        if finding.slot == slots.TIME_HABITS:
+            yield Finding(slots.LIKES, finding.value)
+        elif finding.slot in slots.FILLED and not (finding.slot in slots.TASTES and filled & _NO_TASTES):
+            yield finding
 
 
 def moods(sentence: str) -> Iterator[str]:

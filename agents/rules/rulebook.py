@@ -18,12 +18,16 @@ class Finding:
 
     Attributes:
         flips: the sentence says outright that it was otherwise before ("I like tea now").
+        if_known: it means something only where that value is known ("I left Berlin").
+        called: the user's word for the sub-topic, where the rule reads that from the sentence ("mum").
     """
 
     slot: SlotName
     value: str
     retracts: bool = False
     flips: bool = False
+    if_known: bool = False
+    called: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +37,18 @@ class Clause:
     Attributes:
         greets: it belongs to a greeting or introduction, where "I'm Susan" gives a name.
         implied: its subject is left out and nothing in the sentence names one.
+        opening: what was taken off its beginning ("from now on").
     """
 
     text: str
     greets: bool = False
     implied: bool = False
+    opening: str = ""
+
+    @property
+    def whole(self) -> str:
+        """The clause with its opening."""
+        return self.opening + self.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +66,7 @@ class Give:
     clean: Cleaner = field(default=lambda text: [text])
     retracts: bool = False
     flips: bool = False
+    if_known: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +80,7 @@ class Rule:
         names: canonical sub-topic for what a group matched (``mum`` and ``mother`` are one).
         greeting_only: applies only to clauses that greet.
         implied_too: applies also where the subject is left out.
+        from_opening: may start at the clause's opening, which says when ("at weekends").
     """
 
     name: str
@@ -76,6 +89,7 @@ class Rule:
     names: Mapping[str, str] = field(default_factory=dict)
     greeting_only: bool = False
     implied_too: bool = False
+    from_opening: bool = False
 
 
 class Rulebook:
@@ -90,6 +104,8 @@ class Rulebook:
             if (rule.greeting_only and not clause.greets) or (clause.implied and not rule.implied_too):
                 continue
             match = pattern.match(clause.text)
+            if rule.from_opening:
+                match = pattern.match(clause.whole) or match
             if match is not None:
                 yield from _findings(rule, match)
 
@@ -99,17 +115,16 @@ def _findings(rule: Rule, match: re.Match[str]) -> Iterator[Finding]:
     for give in rule.gives:
         try:
             value = give.value.format_map(groups)
-            slot = _slot(give.slot, groups, rule.names)
+            slot, called = _slot(give.slot, groups, rule.names)
         except KeyError:
             continue
         for item in give.clean(value):
-            yield Finding(slot, item, retracts=give.retracts, flips=give.flips)
+            yield Finding(slot, item, retracts=give.retracts, flips=give.flips, if_known=give.if_known, called=called)
 
 
-def _slot(slot: SlotName, groups: Mapping[str, str], names: Mapping[str, str]) -> SlotName:
+def _slot(slot: SlotName, groups: Mapping[str, str], names: Mapping[str, str]) -> tuple[SlotName, str]:
     topic, sub_topic = slot
-    if "{" not in sub_topic:
-        return slot
-    return topic, sub_topic.format_map(
-        {name: names[text.lower()] for name, text in groups.items() if text.lower() in names}
-    )
+    if not sub_topic.startswith("{"):
+        return slot, ""
+    called = groups[sub_topic.strip("{}")].lower()
+    return (topic, names[called]), called

@@ -1,5 +1,7 @@
 """The slots that the rules can fill, and whether a slot holds one value or a list.
 
+A few more are only told as facts or preferences, and enter no profile slot.
+
 Both languages fill the same English keys, whatever `PipelineConfig.language` says, so that what a person says
 in Chinese and in English meets in one slot. Values stay in the language they were said in.
 """
@@ -58,8 +60,27 @@ PETS: Final[SlotName] = ("relationship", "pets")
 CHILDREN: Final[SlotName] = ("relationship", "children")
 SIBLINGS: Final[SlotName] = ("relationship", "siblings")
 
-OPPOSITE: Final[dict[SlotName, SlotName]] = {LIKES: DISLIKES, DISLIKES: LIKES}
-"""What enters one of these slots leaves the other."""
+WORK_PLACE: Final[SlotName] = ("told", "work_place")
+COMPANY_PLACE: Final[SlotName] = ("told", "company_place")
+DUTIES: Final[SlotName] = ("told", "duties")
+LINE_OF_WORK: Final[SlotName] = ("told", "line_of_work")
+ABILITIES: Final[SlotName] = ("told", "abilities")
+HABITS: Final[SlotName] = ("told", "habits")
+TOPICS: Final[SlotName] = ("told", "topics")
+TOOLS: Final[SlotName] = ("told", "tools")
+CHOICES: Final[SlotName] = ("told", "choices")
+TIME_HABITS: Final[SlotName] = ("told", "time_habits")
+QUIET_TIMES: Final[SlotName] = ("told", "quiet_times")
+CONTACT_TIMES: Final[SlotName] = ("told", "contact_times")
+
+WISHES: Final = frozenset({COMMUNICATION, TOPICS, TOOLS, CHOICES, TIME_HABITS, QUIET_TIMES, CONTACT_TIMES})
+"""How the user wants things to be: what fills one of these is not liked or disliked besides."""
+
+WHATEVER: Final = "*"
+"""Stands for any value where one is taken back without being named."""
+
+TASTES: Final = frozenset({LIKES, DISLIKES})
+"""What is liked and what is not."""
 
 SEPARATOR: Final = "; "
 """Between the items of a list slot."""
@@ -70,9 +91,11 @@ def _slots(topic: str, sub_topics: str) -> frozenset[SlotName]:
 
 
 _ONE_FAVORITE: Final = _slots("interest", "favorite_color favorite_season favorite_team")
-FAVORITES: Final = _ONE_FAVORITE | _slots(
+SEVERAL_FAVORITES: Final = _slots(
     "interest", "animals books flowers foods games hobbies movies music places sports tv_shows"
 )
+"""Slots for favourites of which there may be several."""
+FAVORITES: Final = _ONE_FAVORITE | SEVERAL_FAVORITES
 """Slots for what the user calls a favourite."""
 
 _ONE_PERSON: Final = _slots("relationship", "boss boyfriend father fiance girlfriend husband mother partner wife")
@@ -82,6 +105,9 @@ PEOPLE: Final = _ONE_PERSON | _slots(
     "sister son teacher uncle",
 )
 """Slots for the names of people, by what they are to the user."""
+
+BELONGINGS: Final = _slots("belongings", "bike camera car computer flat headphones house keyboard phone tablet")
+"""What the user's car, phone and so on is: told only."""
 
 FILLED: Final[frozenset[SlotName]] = (
     FAVORITES
@@ -94,11 +120,18 @@ FILLED: Final[frozenset[SlotName]] = (
     | {PLANS, CAREER_EVENT, MARRIAGE_EVENT, EDUCATION_EVENT, FAMILY_EVENT, HOME_EVENT}
     | {PETS, CHILDREN, SIBLINGS}
 )
-"""Every slot that a rule can fill."""
+"""Every slot of a profile that a rule can fill."""
 
 _SINGLE_TOPICS: Final = frozenset({"basic_info", "contact_info", "education", "demographics", "work"})
 _LISTS_THERE: Final = frozenset({LANGUAGES})
-_SINGLE_ELSEWHERE: Final = {SMOKING, ALCOHOL, HOUSEHOLD} | _ONE_FAVORITE | _ONE_PERSON
+_SINGLE_ELSEWHERE: Final = (
+    {SMOKING, ALCOHOL, HOUSEHOLD, WORK_PLACE, COMPANY_PLACE} | _ONE_FAVORITE | _ONE_PERSON | BELONGINGS
+)
+
+
+def person(role: str) -> SlotName:
+    """Return the slot for the name of who is this to the user."""
+    return ("relationship", role)
 
 
 def allowed_slots(config: PipelineConfig) -> frozenset[SlotName]:

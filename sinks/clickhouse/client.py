@@ -15,7 +15,8 @@ from clickhouse_connect.driver import options
 from clickhouse_connect.driver.asyncclient import AsyncClient
 from clickhouse_connect.driver.exceptions import ClickHouseError, OperationalError
 
-from sinks.clickhouse.columns import T, Table
+from schemas.places import Place
+from sinks.clickhouse.columns import PLACE_COLUMNS, T, Table
 from sinks.errors import SinkRejected, SinkUnavailable
 
 TRANSIENT_ERRORS: Final[Mapping[int, str]] = {
@@ -104,13 +105,34 @@ class ClickHouseClient:
             async with asyncio.timeout(self._timeout):
                 await client.command(sql, parameters=dict(parameters or {}))
 
+    async def delete(self, sql: str, parameters: Mapping[str, Any]) -> None:
+        """Run a DELETE and return when no query sees the rows any more, on any replica."""
+        client = await self.connect()
+        with self._failures():
+            async with asyncio.timeout(self._timeout):
+                # Not the driver's `command`, which has no other place for long parameters than the URL.
+                await client.raw_query(sql, parameters=dict(parameters), settings={"lightweight_deletes_sync": 2})
+
+    async def finds(self, sql: str, parameters: Mapping[str, Any]) -> bool:
+        """Return whether a SELECT, which may have as long parameters, has any row."""
+        client = await self.connect()
+        with self._failures():
+            async with asyncio.timeout(self._timeout):
+                return bool(await client.raw_query(sql, parameters=dict(parameters)))
+
     async def rows(self, sql: str, parameters: Mapping[str, Any] | None = None) -> Sequence[Sequence[Any]]:
         """Return all rows of a SELECT; times are aware and in UTC."""
+        return (await self.table(sql, parameters))[1]
+
+    async def table(
+        self, sql: str, parameters: Mapping[str, Any] | None = None
+    ) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
+        """Return the columns' names and all rows of a SELECT, likewise."""
         client = await self.connect()
         with self._failures():
             async with asyncio.timeout(self._timeout):
                 result = await client.query(sql, parameters=dict(parameters or {}))
-                return result.result_rows
+                return result.column_names, result.result_rows
 
     @asynccontextmanager
     async def blocks(
@@ -122,17 +144,27 @@ class ClickHouseClient:
             async with await client.query_row_block_stream(sql, parameters=dict(parameters or {})) as stream:
                 yield self._each(stream)
 
-    async def insert(self, table: Table[T], records: Sequence[T]) -> None:
-        """Insert records in one native block and return when they are part of the table."""
+    async def insert(self, table: Table[T], records: Sequence[T], places: Sequence[Place] = ()) -> None:
+        """Insert records in one native block and return when they are part of the table.
+
+        Args:
+            table: the table.
+            records: the rows.
+            places: where each lies on its topic; without any, the table's columns for that are left out.
+        """
         client = await self.connect()
         with self._failures():
             columns = await asyncio.to_thread(table.values, records)
+            names, types = table.names, table.types
+            if places:
+                columns += [list(column) for column in zip(*places, strict=True)]
+                names, types = [*names, *PLACE_COLUMNS], [*types, *PLACE_COLUMNS.values()]
             async with asyncio.timeout(self._timeout):
                 await client.insert(
                     table.name,
                     columns,
-                    column_names=table.names,
-                    column_type_names=table.types,
+                    column_names=names,
+                    column_type_names=types,
                     column_oriented=True,
                     # The batch is large enough, and its caller waits: gathering it with others gains nothing.
                     settings={"async_insert": 0},

@@ -14,15 +14,23 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
-from schemas.deltas import FlushEvent, ProfileDelta
+from schemas.dead_letters import ArchivedDecision, ArchivedLetter
+from schemas.deltas import FactDetail, FlushEvent, PreferenceDetail, ProfileDelta
 from schemas.flushes import FlushRef
+from schemas.places import Place
 
 T = TypeVar("T")
 
 TEXT: Final = "String"
 WORD: Final = "LowCardinality(String)"
 TIME: Final = "DateTime64(6, 'UTC')"
+MAYBE_TEXT: Final = "Nullable(String)"
+MAYBE_SHARE: Final = "Nullable(Float64)"
 
+PLACE_COLUMNS: Final = {"kafka_topic": WORD, "kafka_partition": "Int32", "kafka_offset": "Int64"}
+"""The columns that say where a row's record lies, with their types; in the order of `schemas.places.Place`."""
+
+_FIRST_TIMINGS: Final = attrgetter("window", "summary", "extract", "tag", "merge")  # the others have columns
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 
@@ -86,13 +94,39 @@ def _field(name: str, type_: str, path: str = "") -> Column[Any]:
     return Column(name, type_, get)
 
 
+def _detail(part: str, name: str, type_: str, absent: object = None) -> Column[ProfileDelta]:
+    """A field of the part of a delta that only some kinds have, `absent` for the others."""
+
+    def value(delta: ProfileDelta) -> Any:
+        detail = getattr(delta, part)
+        return absent if detail is None else getattr(detail, name)
+
+    return Column(name, type_, value)
+
+
 def _delta(row: Mapping[str, Any]) -> ProfileDelta:
-    return msgspec.convert(row, ProfileDelta)
+    fact = _part(row, FactDetail) if row["confidence"] is not None else None
+    preference = _part(row, PreferenceDetail) if row["strength"] is not None else None
+    return msgspec.convert({**row, "fact": fact, "preference": preference}, ProfileDelta)
 
 
 def _event(row: Mapping[str, Any]) -> FlushEvent:
-    flush = {name: row[name] for name in FlushRef.__struct_fields__}
-    return msgspec.convert({**row, "flush": flush}, FlushEvent)
+    timings = {**row["timings"], "domain": row["domain_ms"], "facts": row["facts_ms"]}
+    domain = {"facts": row["domain_facts"], "domain": row["domain_keywords"]} if row["domain_asked"] else None
+    added = row["added"]
+    if row["added_kinds"]:
+        added = [{**each, "kind": kind} for each, kind in zip(added, row["added_kinds"], strict=True)]
+    parts = {"flush": _part(row, FlushRef), "added": added, "timings": timings, "domain": domain}
+    return msgspec.convert({**row, **parts}, FlushEvent)
+
+
+def _ref(row: Mapping[str, Any]) -> FlushRef:
+    return msgspec.convert(row, FlushRef)
+
+
+def _part(row: Mapping[str, Any], of: type[msgspec.Struct]) -> dict[str, Any]:
+    """Return those columns that are the fields of a part of the record."""
+    return {name: row[name] for name in of.__struct_fields__}
 
 
 DELTAS: Final[Table[ProfileDelta]] = Table(
@@ -108,9 +142,9 @@ DELTAS: Final[Table[ProfileDelta]] = Table(
         _field("op", WORD),
         _field("topic", WORD),
         _field("sub_topic", TEXT),
-        _field("before", "Nullable(String)"),
-        _field("after", "Nullable(String)"),
-        _field("added", "Nullable(String)"),
+        _field("before", MAYBE_TEXT),
+        _field("after", MAYBE_TEXT),
+        _field("added", MAYBE_TEXT),
         _field("reason", TEXT),
         _field("evidence", "Array(String)"),
         _field("assertion", WORD),
@@ -119,6 +153,14 @@ DELTAS: Final[Table[ProfileDelta]] = Table(
         _field("recorded_at", TIME),
         _field("processor", WORD),
         _field("pipeline_version", WORD),
+        _field("item_id", TEXT),
+        _detail("fact", "confidence", MAYBE_SHARE),
+        _detail("fact", "importance", MAYBE_SHARE),
+        _detail("fact", "session_id", MAYBE_TEXT),
+        _detail("fact", "replaced_by", MAYBE_TEXT),
+        _detail("preference", "strength", MAYBE_SHARE),
+        _detail("preference", "strength_before", MAYBE_SHARE),
+        _detail("preference", "quotes", "Array(String)", ()),
     ),
     _delta,
 )
@@ -181,11 +223,67 @@ EVENTS: Final[Table[FlushEvent]] = Table(
         Column(
             "timings",
             "Tuple(window Float64, summary Float64, extract Float64, tag Float64, merge Float64)",
-            lambda event: msgspec.structs.astuple(event.timings),
+            lambda event: _FIRST_TIMINGS(event.timings),
         ),
         _field("recorded_at", TIME),
         _field("processor", WORD),
         _field("pipeline_version", WORD),
+        Column("added_kinds", f"Array({WORD})", lambda event: [each.kind for each in event.added]),
+        Column("domain_asked", "Bool", lambda event: event.domain is not None),
+        Column("domain_facts", "Array(String)", lambda event: event.domain.facts if event.domain else ()),
+        Column("domain_keywords", "Array(String)", lambda event: event.domain.domain if event.domain else ()),
+        _field("domain_ms", "Float64", "timings.domain"),
+        _field("facts_ms", "Float64", "timings.facts"),
+        _field("redrive", "UInt32", "flush.redrive"),
+        _field("only", f"Array({WORD})", "flush.only"),
+        _field("letters_of", f"Array({WORD})", "flush.letters_of"),
     ),
     _event,
+)
+
+_IN_REF: Final = frozenset(FlushRef.__struct_fields__)
+REFS: Final[Table[FlushRef]] = Table(
+    EVENTS.name, tuple(_field(each.name, each.type) for each in EVENTS.columns if each.name in _IN_REF), _ref
+)
+"""The headings in the table of events."""
+
+
+def _no_record(_row: Mapping[str, Any]) -> Any:
+    raise NotImplementedError("this table is read by queries only")
+
+
+_PLACE: Final = tuple(
+    _field(name, kind, f"place.{field}")
+    for (name, kind), field in zip(PLACE_COLUMNS.items(), Place._fields, strict=True)
+)
+
+LETTERS: Final[Table[ArchivedLetter]] = Table(
+    "dead_letters",
+    (
+        _field("tenant_id", WORD),
+        _field("user_id", TEXT),
+        _field("letter_id", TEXT),
+        _field("stage", WORD, "why.stage"),
+        _field("reason", WORD, "why.reason"),
+        _field("detail", TEXT, "why.detail"),
+        _field("topic", WORD, "why.topic"),
+        _field("partition", "Int32", "why.partition"),
+        _field("offset", "Int64", "why.offset"),
+        _field("attempts", "UInt32", "why.attempts"),
+        _field("failed_at", TIME, "why.failed_at"),
+        *_PLACE,
+    ),
+    _no_record,
+)
+
+DECISIONS: Final[Table[ArchivedDecision]] = Table(
+    "dead_letter_decisions",
+    (
+        _field("letter_id", TEXT, "resolution.letter_id"),
+        _field("decided_at", TIME, "resolution.resolved_at"),
+        _field("decision", WORD, "resolution.decision"),
+        _field("reason", TEXT, "resolution.reason"),
+        *_PLACE,
+    ),
+    _no_record,
 )

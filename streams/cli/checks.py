@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import importlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
-from typing import Final
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from streams.cli.common import CommandFailed
 from streams.settings import Settings, variable, without_credentials
 
-_LIMIT: Final = 15.0
+if TYPE_CHECKING:
+    from streams.topics import TopicState
+
+_LIMIT: Final = 30.0
 """Seconds that a check may take."""
+
+_EMBEDDING_LIMIT: Final = 60.0
+"""Likewise where a model has to be loaded first."""
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,21 +51,29 @@ class _Wrong(Exception):
 
 
 async def run_checks(settings: Settings) -> list[Check]:
-    """Check every service at the same time; each check ends within 15 seconds."""
+    """Check every service at the same time, each for half a minute at the most; then the embedding.
+
+    A model in this process keeps it so busy while it is loaded that answers to the other checks would come too late.
+    """
     checks: dict[str, Callable[[Settings], Awaitable[str]]] = {
         "Kafka": _kafka,
         "ClickHouse": _clickhouse,
         "Qdrant": _qdrant,
-        "embedding": _embedding,
         "model": _model,
         "pipeline file": _pipeline,
     }
-    return list(await asyncio.gather(*(_run(name, check, settings) for name, check in checks.items())))
+    for module in ("streams.kafka", "sinks.clickhouse", "sinks.vectors"):
+        with contextlib.suppress(ImportError):  # its check says what is missing
+            importlib.import_module(module)  # takes a second in which no check could go on
+    found = await asyncio.gather(*(_run(name, check, settings) for name, check in checks.items()))
+    return [*found, await _run("embedding", _embedding, settings, limit=_EMBEDDING_LIMIT)]
 
 
-async def _run(name: str, check: Callable[[Settings], Awaitable[str]], settings: Settings) -> Check:
+async def _run(
+    name: str, check: Callable[[Settings], Awaitable[str]], settings: Settings, *, limit: float = _LIMIT
+) -> Check:
     try:
-        async with asyncio.timeout(_LIMIT):
+        async with asyncio.timeout(limit):
             return Check(check=name, ok=True, found=await check(settings))
     except _Wrong as wrong:
         return Check(check=name, ok=False, found=wrong.found, advice=wrong.advice)
@@ -66,7 +81,7 @@ async def _run(name: str, check: Callable[[Settings], Awaitable[str]], settings:
         return Check(
             check=name,
             ok=False,
-            found=f"gives no answer within {_LIMIT:.0f} s",
+            found=f"gives no answer within {limit:.0f} s",
             advice="see whether it is overloaded, or behind a firewall",
         )
     except Exception as error:  # a client may raise anything, and the other checks are to be printed still
@@ -93,21 +108,48 @@ async def require_model(settings: Settings) -> None:
 
 async def _kafka(settings: Settings) -> str:
     from streams.kafka import KafkaUnavailable, admin
-    from streams.topics import Topics, TopicsError, common_count, partition_counts
+    from streams.topics import Topics, TopicsError, common_count, topic_states
+    from streams.waiting import worker_count
 
     kafka = settings.kafka
     topics = Topics.of(kafka)
     try:
         async with admin(kafka) as client:
             cluster = (await client.describe_cluster())["cluster_id"]
-            existing = await partition_counts(client, topics)
-        count = common_count(topics, existing)
+            states = await topic_states(client, topics)
+        count = common_count(topics, {name: state.partitions for name, state in states.items()})
+        workers = await worker_count(kafka)
     except (KafkaUnavailable, TopicsError) as error:
         found, _, advice = str(error).partition(": ")
         raise _Wrong(found.removeprefix("Kafka "), advice) from error
-    missing = len(topics.all()) - len(existing)
+    _check_replicas(states, kafka.replication)
+    missing = len(topics.all()) - len(states)
     state = f"all topics with {count} partitions" if not missing else f"{missing} topics that the worker will create"
-    return f"answers at {kafka.bootstrap_servers}, cluster {cluster}, {state}"
+    members = {None: "", 0: ", no worker running", 1: ", 1 worker running"}.get(workers, f", {workers} workers running")
+    return f"answers at {kafka.bootstrap_servers}, cluster {cluster}, {state}{members}"
+
+
+def _check_replicas(states: Mapping[str, TopicState], wanted: int) -> None:
+    if leaderless := _names(states, lambda state: state.leaderless > 0):
+        raise _Wrong(
+            f"has partitions that can be neither written nor read, of {leaderless}",
+            "start the brokers that hold their replicas",
+        )
+    if behind := _names(states, lambda state: state.behind > 0):
+        raise _Wrong(
+            f"has partitions with a replica that is not in step, of {behind}",
+            "see whether every broker runs, and the log of those that hold them",
+        )
+    if few := _names(states, lambda state: state.replicas < wanted):
+        raise _Wrong(
+            f"keeps fewer replicas than the {wanted} of kafka.replication, of {few}",
+            "give these topics more with kafka-reassign-partitions, or set kafka.replication "
+            f"({variable('kafka.replication')}) to what is meant",
+        )
+
+
+def _names(states: Mapping[str, TopicState], wrong: Callable[[TopicState], bool]) -> str:
+    return ", ".join(name for name, state in states.items() if wrong(state))
 
 
 async def _clickhouse(settings: Settings) -> str:
@@ -118,7 +160,8 @@ async def _clickhouse(settings: Settings) -> str:
     shown = without_credentials(clickhouse.url)
     try:
         async with open_archive(clickhouse) as archive:
-            return f"version {await archive.ping()} at {shown}"
+            version = await archive.ping()
+            missing = await archive.missing_migrations()
     except SinkUnavailable as error:
         raise _unreachable("clickhouse.url", shown) from error
     except SinkRejected as error:
@@ -127,47 +170,59 @@ async def _clickhouse(settings: Settings) -> str:
             f"check clickhouse.user ({variable('clickhouse.user')}), clickhouse.password "
             f"({variable('clickhouse.password')}) and clickhouse.url ({variable('clickhouse.url')})",
         ) from error
+    if missing and missing[0] != 1:
+        raise _Wrong(
+            f"version {version} at {shown} has tables of an older release: {len(missing)} migrations are missing",
+            "run `profilestream migrate`, or start a worker of this release",
+        )
+    tables = "its tables are still to be made, by a worker or `profilestream migrate`" if missing else "all tables"
+    return f"version {version} at {shown}, {tables}"
 
 
 async def _qdrant(settings: Settings) -> str:
-    from qdrant_client import AsyncQdrantClient
-    from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
+    from sinks.errors import SinkRejected, SinkUnavailable
+    from streams.stores import open_vectors
 
     qdrant = settings.qdrant
     shown = without_credentials(qdrant.url)
-    url = urlsplit(qdrant.url)
-    client = AsyncQdrantClient(
-        url=qdrant.url,
-        port=url.port or (443 if url.scheme == "https" else 80),
-        api_key=qdrant.api_key.get_secret_value() or None,
-        timeout=10,
-        check_compatibility=False,
-    )
     try:
-        version = (await client.info()).version
-        await client.get_collections()  # the version is told to anyone, this is not
-    except UnexpectedResponse as error:
+        async with open_vectors(settings, create=False) as index:
+            version = await index.ping()
+            in_use = await index.in_use()  # the version is told to anyone, this is not
+    except SinkUnavailable as error:
+        raise _unreachable("qdrant.url", shown) from error
+    except SinkRejected as error:
         raise _Wrong(
-            f"refuses at {shown} with status {error.status_code}",
+            str(error),
             f"check qdrant.api_key ({variable('qdrant.api_key')}) and qdrant.url ({variable('qdrant.url')})",
         ) from error
-    except ResponseHandlingException as error:
-        raise _unreachable("qdrant.url", shown) from error
-    finally:
-        await client.close()
-    return f"version {version} at {shown}"
+    if in_use is not None and in_use != index.collection:
+        raise _Wrong(
+            f"version {version} at {shown} has {in_use} in use as {index.alias}, and the embedding that is set writes "
+            f"to {index.collection}",
+            "run `profilestream reindex` to fill that and take it into use, or set embedding.* as before",
+        )
+    state = f"{in_use} in use as {index.alias}" if in_use else "its collection is still to be made, by a worker"
+    return f"version {version} at {shown}, {state}"
 
 
 async def _embedding(settings: Settings) -> str:
-    from sinks.errors import SinkRejected, SinkUnavailable
+    from sinks.errors import EmbedderUnavailable, SinkRejected, SinkUnavailable
     from streams.stores import make_embedder
 
     embedder = make_embedder(settings.embedding)
     try:
         vector = await embedder.embed_query("hello")
+    except EmbedderUnavailable as error:
+        found, _, _ = str(error).rpartition(": ")
+        raise _Wrong(
+            found,
+            f"start that server, or say where it is with embedding.base_url ({variable('embedding.base_url')}); "
+            f"embedding.kind ({variable('embedding.kind')}) e5 needs none",
+        ) from error
     except (SinkUnavailable, SinkRejected) as error:
-        found, _, advice = str(error).partition(": ")
-        raise _Wrong(found, advice) from error
+        found, _, advice = str(error).rpartition(": ")
+        raise _Wrong(found or advice, advice if found else "see the server's log") from error
     finally:
         await embedder.close()
     return f"{settings.embedding.model or settings.embedding.kind} gives {len(vector)} numbers"
@@ -181,17 +236,19 @@ async def _pipeline(settings: Settings) -> str:
     try:
         load_pipeline(settings.pipeline_file)
     except PipelineFileError as error:
-        raise _Wrong(
-            str(error), f"`profilestream config check {settings.pipeline_file}` names every mistake"
-        ) from error
+        first, *others = str(error).splitlines()
+        found = f"{first} (and {len(others)} more)" if others else first
+        raise _Wrong(found, f"`profilestream config check {settings.pipeline_file}` names every mistake") from error
     return f"{settings.pipeline_file} is right"
 
 
 async def _model(settings: Settings) -> str:
-    from streams.processors import uses_model
+    from streams.processors import half_named, uses_model
 
     model = settings.model
     if not uses_model(model):
+        if (missing := half_named(model)) is not None:
+            raise _Wrong(f"rules decide, for {missing.split(':')[0]}", missing.split(": ", 1)[1])
         return (
             "rules decide; for a model set OPENAI_API_KEY and OPENAI_MODEL, or model.api_key and model.name"
             if model.processor == "auto"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
 import sys
 from collections.abc import Callable, Mapping
@@ -22,6 +23,9 @@ EXIT_USAGE: Final = 2
 EXIT_REFUSED: Final = 3
 EXIT_INTERRUPTED: Final = 130
 
+_UNFOLDED: Final = 1_000
+"""Columns of what is printed into a pipe."""
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -33,18 +37,20 @@ PIPELINE_FILE_ERROR: Final = "streams.pipeline_file.PipelineFileError"
 
 _LISTS: Final = {
     SETTINGS_ERROR: ("the settings are wrong:", EXIT_USAGE),
-    PIPELINE_FILE_ERROR: ("the pipeline file cannot be used:", EXIT_FAILED),
+    PIPELINE_FILE_ERROR: ("the pipeline file cannot be used:", EXIT_USAGE),
 }
 """Errors whose message has a line for each problem."""
 
 SENTENCES: Final = frozenset(
     {
+        "profilestream_client.errors.ClientError",
         "sinks.errors.SinkRejected",
         "sinks.errors.SinkUnavailable",
         "streams.cli.common.CommandFailed",
         "streams.embedded.child.ServiceFailed",
         "streams.errors.DependencyDown",
         "streams.kafka.KafkaUnavailable",
+        "streams.metrics_server.MetricsUnavailable",
         PIPELINE_FILE_ERROR,
         "streams.restore.RestoreRefused",
         "streams.running.WorkerCrashed",
@@ -52,6 +58,8 @@ SENTENCES: Final = frozenset(
     }
 )
 """Errors whose message is made for people; by name, because importing all of them would take a second."""
+
+_NO_STORE: Final = frozenset({"sinks.errors.SinkUnavailable", "profilestream_client.errors.StoreUnavailable"})
 
 
 class CommandFailed(Exception):
@@ -123,7 +131,9 @@ def stderr_console() -> Console:
 def _console(*, stderr: bool) -> Console:
     from rich.console import Console
 
-    return Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+    # What goes into a pipe or a file is for programs such as grep: nothing of it is folded.
+    piped = not stderr and not sys.stdout.isatty() and "COLUMNS" not in os.environ
+    return Console(stderr=stderr, highlight=False, markup=False, emoji=False, width=_UNFOLDED if piped else None)
 
 
 def print_json(record: object) -> None:
@@ -145,7 +155,7 @@ def complain(sentence: str) -> None:
 
 def _hint(names: set[str]) -> str:
     """Return what to do about a store that does not answer, where nothing of ours runs that would be it."""
-    if "sinks.errors.SinkUnavailable" not in names:
+    if not names & _NO_STORE or "sinks.errors.EmbedderUnavailable" in names:
         return ""
     from streams.registry import find
 

@@ -19,7 +19,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 def config() -> None:
     """Check or print the file that says what a profile may hold.
 
-    It is the file that the setting `pipeline_file` names: topics and slots, event tags, language, budgets.
+    It is the file that the setting `pipeline_file` names: topics and slots, facts, tags, language, budgets.
     """
 
 
@@ -71,7 +71,7 @@ def show(file: Path | None, as_json: bool, options: Options) -> None:
     path = file or options.load().pipeline_file
     whole = written_out(load_pipeline(path))
     if as_json:
-        print_json(whole)
+        print_json(_with_defaults(whole))
     else:
         _print_yaml(whole, path)
 
@@ -81,7 +81,8 @@ def _print_summary(file: Path, found: PipelineConfig, as_json: bool) -> None:
 
     whole = written_out(found)
     topics = whole.overwrite_user_profiles or ()
-    slots, tags, digest = len(slot_definitions(whole)), len(whole.event_tags), whole.content_hash()
+    slots, digest = len(slot_definitions(whole)), whole.content_hash()
+    tags, catalogue = len(whole.event_tags), len(whole.tag_catalogue)
     if as_json:
         print_json(
             {
@@ -89,22 +90,31 @@ def _print_summary(file: Path, found: PipelineConfig, as_json: bool) -> None:
                 "topics": len(topics),
                 "slots": slots,
                 "tags": tags,
+                "catalogue": catalogue,
                 "language": whole.language,
                 "hash": digest,
             }
         )
     else:
         click.echo(
-            f"{printable(str(file))} is right: {len(topics)} topics, {slots} slots, {tags} tags, "
-            f"language {whole.language}, hash {digest}"
+            f"{printable(str(file))} is right: {len(topics)} topics, {slots} slots, {tags} event tags, "
+            f"{catalogue} tags in the catalogue, language {whole.language}, hash {digest}"
         )
 
 
-def _print_yaml(whole: PipelineConfig, path: Path | None) -> None:
+def _with_defaults(whole: PipelineConfig) -> dict[str, object]:
+    """Return the configuration as plain values; inside its groups of keys, records leave the defaults out."""
     import msgspec
+
+    plain: dict[str, object] = msgspec.to_builtins(whole)
+    groups = {name: value for name, value in msgspec.structs.asdict(whole).items() if isinstance(value, msgspec.Struct)}
+    return plain | {name: msgspec.to_builtins(msgspec.structs.asdict(group)) for name, group in groups.items()}
+
+
+def _print_yaml(whole: PipelineConfig, path: Path | None) -> None:
     import yaml
 
     click.echo(f"# {printable(str(path)) if path else 'no file: the defaults'}, hash {whole.content_hash()}")
-    text = yaml.safe_dump(msgspec.to_builtins(whole), allow_unicode=True, sort_keys=False, width=100)
+    text = yaml.safe_dump(_with_defaults(whole), allow_unicode=True, sort_keys=False, width=100)
     for line in text.splitlines():
         click.echo(printable(line))

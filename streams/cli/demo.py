@@ -24,8 +24,13 @@ if TYPE_CHECKING:
 _STILL: Final = 180.0
 """Seconds without anything happening after which the demo gives up."""
 
-_DEMO: Final = {"window": {"by_session": True}}
-"""A window for each session, so that profiles are seen to change from one to the next."""
+_DEMO: Final = {"window": {"by_session": True}, "lanes": {"drain": 0}}
+"""A window for each session, so that profiles are seen to change; on Ctrl-C nothing is finished."""
+
+_OTHER_COLUMNS: Final = 46
+"""Of the history as a table: version, operation, day and lines take so much room, three values the rest."""
+
+_NARROWEST: Final = 11
 
 _SAMPLE_QUESTIONS: Final = ("someone who enjoys being outdoors", "喜欢音乐的人")
 
@@ -54,28 +59,44 @@ def demo(chat: Path | None, options: Options) -> None:
 
 async def _demo(chat: Path | None, options: Options) -> None:
     from streams.cli.checks import require_model
-    from streams.cli.watch import Watcher
-    from streams.running import Embedded, stop_signals
+    from streams.running import stop_signals
 
     console = stdout_console()
     await require_model(options.load({}))
     _heading(console, "Starting a broker, ClickHouse, Qdrant and a worker on this machine")
     with tempfile.TemporaryDirectory(prefix="profilestream-") as folder, stop_signals() as stop:
-        async with Embedded.open(Path(folder), lambda services: options.load({**services, **_DEMO})) as embedded:
-            _say_processor(console, embedded.settings)
-            watcher = Watcher(console, embedded.settings.kafka)
-            show = asyncio.create_task(_show(console, chat, embedded, watcher))
-            stopped = asyncio.create_task(embedded.run(stop))
-            try:
-                await asyncio.wait({show, stopped}, return_when=asyncio.FIRST_COMPLETED)
-                if stopped.done():
-                    stopped.result()
-                    raise KeyboardInterrupt
-                show.result()
-            finally:
-                show.cancel()
-                stopped.cancel()
-                await asyncio.gather(show, stopped, return_exceptions=True)
+        playing = asyncio.create_task(_play(console, chat, options, Path(folder)))
+        stopped = asyncio.create_task(stop.wait())
+        await asyncio.wait({playing, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        stopped.cancel()
+        if playing.done():
+            playing.result()
+            return
+        console.print("stopping ...")
+        playing.cancel()
+        await asyncio.gather(playing, return_exceptions=True)
+        raise KeyboardInterrupt
+
+
+async def _play(console: Console, chat: Path | None, options: Options, folder: Path) -> None:
+    """Run the services and the worker for as long as the show takes."""
+    from streams.cli.watch import Watcher
+    from streams.running import Embedded
+
+    async with Embedded.open(folder, lambda services: options.load({**services, **_DEMO})) as embedded:
+        _say_processor(console, embedded.settings)
+        watcher = Watcher(console, embedded.settings.kafka)
+        show = asyncio.create_task(_show(console, chat, embedded, watcher))
+        failing = asyncio.create_task(embedded.run(asyncio.Event()))
+        try:
+            await asyncio.wait({show, failing}, return_when=asyncio.FIRST_COMPLETED)
+            if failing.done():
+                failing.result()
+            show.result()
+        finally:
+            show.cancel()
+            failing.cancel()
+            await asyncio.gather(show, failing, return_exceptions=True)
 
 
 def _heading(console: Console, text: str) -> None:
@@ -149,7 +170,7 @@ def _most_changed(deltas: list[ProfileDelta]) -> tuple[str, str]:
 
 
 async def _show_profile(console: Console, settings: Settings, tenant_id: str, user_id: str) -> None:
-    from streams.cli.profile import print_profile
+    from streams.cli.profile_printing import print_profile
     from streams.stores import open_archive
 
     _heading(console, f"What is known of {printable(user_id)} now  (profilestream profile {printable(user_id)})")
@@ -162,14 +183,19 @@ async def _show_history(console: Console, settings: Settings, tenant_id: str, us
 
     _heading(console, "How it came about, asked of ClickHouse with SQL")
     sql = (
-        "SELECT version, op, topic || '/' || sub_topic AS slot, before, after, toDate(said_at) AS said\n"
+        "SELECT version, op,\n"
+        "    if(sub_topic = '', kind, topic) || '/' || if(sub_topic = '', topic, sub_topic)\n"
+        "        AS what, before, after, toDate(said_at) AS said\n"
         f"FROM {settings.clickhouse.database}.profile_deltas FINAL\n"
-        "WHERE tenant_id = {tenant:String} AND user_id = {user:String} AND op NOT IN ('add', 'confirm')\n"
+        "WHERE tenant_id = {tenant:String} AND user_id = {user:String}\n"
+        "    AND op NOT IN ('add', 'confirm')\n"
         "ORDER BY version LIMIT 12"
     )
     console.print(sql, style="cyan")
     parameters = {"param_tenant": tenant_id, "param_user": user_id, "default_format": "PrettyCompactMonoBlock"}
-    parameters["output_format_pretty_color"] = "0"
+    parameters |= {"output_format_pretty_color": "0", "output_format_pretty_row_numbers": "0"}
+    if console.is_terminal:
+        parameters["output_format_pretty_max_value_width"] = str(max(_NARROWEST, (console.width - _OTHER_COLUMNS) // 3))
     async with (
         aiohttp.ClientSession() as session,
         session.post(settings.clickhouse.url, params=parameters, data=sql.encode()) as answer,
@@ -186,26 +212,29 @@ def printable_lines(text: str) -> str:
 
 
 async def _show_search(console: Console, settings: Settings, deltas: list[ProfileDelta], *, own: bool) -> None:
+    from rich.text import Text
+
+    from streams.cli.printing import print_hanging
+    from streams.cli.search import hit_name
     from streams.stores import open_vectors
 
-    questions = (deltas[-1].sub_topic.replace("_", " "),) if own else _SAMPLE_QUESTIONS
+    questions = ((deltas[-1].after or deltas[-1].topic)[:80],) if own else _SAMPLE_QUESTIONS
     async with open_vectors(settings) as vectors:
         for question in questions:
             _heading(console, f'Who is it?  (profilestream search "{printable(question)}")')
             for hit in await vectors.search(question, tenant_id=deltas[-1].tenant_id, limit=3):
-                console.print(
-                    f"  {hit.score:.3f}  {printable(hit.user_id)}  {printable(hit.topic)}/{printable(hit.sub_topic)}: "
-                    f"{printable(hit.text)}"
-                )
+                name = hit_name(hit)
+                found = f"  {hit.score:.3f}  {printable(hit.user_id)}  {printable(name)}: {printable(hit.text)}"
+                print_hanging(console, Text(found))
 
 
 def _say_next(console: Console) -> None:
     _heading(console, "Where to go next")
     console.print(
         "In the environment that this ran in (. .venv/bin/activate after make demo):\n"
-        "  profilestream up                    the same services, kept running, with their data\n"
-        "  profilestream publish chat.jsonl    your own messages, from another terminal\n"
-        "  profilestream deltas --follow       every change as it happens\n"
-        "  profilestream doctor                the settings, and a check of every service\n"
-        "  README.md                           a Kafka, ClickHouse, Qdrant and model of your own"
+        "  profilestream up                  the same services, with their data kept\n"
+        "  profilestream publish chat.jsonl  your own messages, from another terminal\n"
+        "  profilestream deltas --follow     every change as it happens\n"
+        "  profilestream doctor              the settings, a check of every service\n"
+        "  README.md                         services and a model of your own"
     )

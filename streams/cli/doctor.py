@@ -32,6 +32,11 @@ def doctor(ctx: click.Context, as_json: bool, options: Options) -> None:
     """Print the settings, check every service, and say what is wrong and what to do.
 
     Secrets are not printed. The exit code is 1 when anything is wrong.
+
+    \b
+    Examples:
+      profilestream doctor
+      profilestream doctor --settings production.yaml --json | jq 'select(.ok == false)'
     """
     from streams.cli.checks import run_checks
     from streams.settings import describe

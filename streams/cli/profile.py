@@ -1,16 +1,15 @@
-"""``profilestream profile``, ``history`` and ``search``: what the archive and the vector store say of users."""
+"""``profilestream profile`` and ``history``: what the archive says of users."""
 
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from schemas.messages import DEFAULT_TENANT
+from streams.cli.archive import print_rows, reading_archive, ready_rows
 from streams.cli.common import (
-    CommandFailed,
     Options,
     json_option,
     print_json,
@@ -18,14 +17,18 @@ from streams.cli.common import (
     settings_options,
     stdout_console,
 )
+from streams.cli.deltas import kind_option
+from streams.cli.printing import item_name, local_time, print_delta
+from streams.cli.profile_printing import former_facts, print_profile, profile_object
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import Sequence
 
     from schemas.deltas import ProfileDelta
     from schemas.profiles import Profile
-    from sinks.clickhouse import ClickHouseArchive
-    from sinks.vectors import VectorHit
+
+_CHANGES: Final = 10_000
+"""Changes of facts in which former ones are looked for: the newest."""
 
 tenant_option = click.option("--tenant", default=DEFAULT_TENANT, show_default=True, help="The user's tenant.")
 
@@ -33,89 +36,93 @@ tenant_option = click.option("--tenant", default=DEFAULT_TENANT, show_default=Tr
 @click.command()
 @click.argument("user")
 @tenant_option
+@click.option("--replaced", is_flag=True, help="Also print facts that no longer hold, and until when they did.")
+@click.option("--as-of", metavar="TIME", help="As it was at this time, such as 2026-03-01 or 2026-03-01T12:00:00Z.")
+@click.option(
+    "--clock",
+    type=click.Choice(["recorded", "said"]),
+    help="With --as-of: what had been recorded by then, or said by then.  [default: recorded]",
+)
 @json_option
 @settings_options
-def profile(user: str, tenant: str, as_json: bool, options: Options) -> None:
-    """Print what is known of USER now.
+def profile(
+    user: str, tenant: str, replaced: bool, as_of: str | None, clock: str | None, as_json: bool, options: Options
+) -> None:
+    """Print what is known of USER now: slots, facts and preferences by category, tags; or what was known then.
+
+    For people, at most 50 facts, those last confirmed, 20 preferences, the strongest, and 10 tags, the most frequent.
+    With --json it is one object that has all of them, and the facts that no longer hold; with --as-of an object a line
+    for each thing that was known.
 
     \b
     Examples:
-      profilestream profile anna
+      profilestream profile anna --replaced
+      profilestream profile anna --as-of 2026-03-01 --clock said
       profilestream profile anna --json | jq -r '.slots[].value'
+      profilestream profile anna --json | jq -r '.facts[][].fact'
     """
-    found = asyncio.run(_profile(options, tenant, user))
+    if as_of is not None:
+        if replaced:
+            raise click.UsageError("--replaced is of the present profile: leave it out, or --as-of.")
+        _print_past(options, tenant, user, as_of, clock or "recorded", as_json)
+        return
+    if clock is not None:
+        raise click.UsageError("--clock needs --as-of: the present profile is the same by both.")
+    found, changes, last = asyncio.run(_profile(options, tenant, user))
+    former = former_facts(found, changes) if replaced else []
     if as_json:
-        print_json(found)
-    elif found.slots:
-        print_profile(found)
+        print_json(profile_object(found, changes))
+    elif found.slots or found.facts or found.preferences or found.tags or former:
+        print_profile(found, former=former)
+    elif last is not None and last.op == "forget":
+        click.echo(f"Nothing is known of {printable(user)}, who was forgotten on {local_time(last.recorded_at)}.")
     elif found.version:
         click.echo(f"Nothing is known of {printable(user)} any more: all was taken back.")
     else:
         click.echo(f"Nothing is known of {printable(user)} yet.")
 
 
-async def _profile(options: Options, tenant: str, user: str) -> Profile:
-    async with _archive(options) as store:
-        return await store.profile(tenant, user)
-
-
-@asynccontextmanager
-async def _archive(options: Options) -> AsyncIterator[ClickHouseArchive]:
-    """Open the archive for reading; making its tables is left to workers, who need the right to do so."""
-    from sinks.errors import SinkRejected
-    from streams.stores import open_archive
-
-    async with open_archive(options.load().clickhouse) as store:
-        try:
-            yield store
-        except SinkRejected as error:
-            if "Code: 60." not in str(error):  # UNKNOWN_TABLE
-                raise
-            raise CommandFailed(
-                "the archive has no tables yet: a worker makes them when it starts (`profilestream up` or `worker`)"
-            ) from error
-
-
-def print_profile(found: Profile) -> None:
-    """Print a profile as a table for people."""
-    from rich.table import Table
-    from rich.text import Text
-
-    from streams.cli.printing import local_time, user_name
-
-    table = Table(
-        title=Text(f"{user_name(found.tenant_id, found.user_id)}, version {found.version}"),
-        title_justify="left",
-        box=None,
-        pad_edge=False,
-    )
-    for heading in ("topic", "slot", "value", "said"):
-        table.add_column(heading, overflow="fold", no_wrap=heading == "said")
-    topic = ""
-    for slot in found.slots:
-        shown = "" if slot.topic == topic else slot.topic
-        topic = slot.topic
-        inferred = " (inferred)" if slot.assertion == "inferred" else ""
-        table.add_row(
-            Text(printable(shown), "bold"),
-            Text(printable(slot.sub_topic)),
-            Text(printable(slot.value) + inferred),
-            Text(local_time(slot.said_at), "dim"),
+def _print_past(options: Options, tenant: str, user: str, as_of: str, clock: str, as_json: bool) -> None:
+    parameters = {"tenant": tenant, "user": user, "at": as_of, "clock": clock}
+    rows = asyncio.run(ready_rows(options, "profile_as_of", parameters))
+    if as_json:
+        for row in rows:
+            print_json(row)
+    elif rows:
+        shown = ("value", "said_at", "recorded_at", "version")
+        print_rows(
+            [
+                {"what": item_name(row["kind"], row["topic"], row["sub_topic"]), **{key: row[key] for key in shown}}
+                for row in rows
+            ]
         )
-    stdout_console().print(table)
+    else:
+        click.echo(f"Nothing was known of {printable(user)} then.")
+
+
+async def _profile(
+    options: Options, tenant: str, user: str
+) -> tuple[Profile, Sequence[ProfileDelta], ProfileDelta | None]:
+    """Return a profile, the changes of its facts, and the last change of all."""
+    async with reading_archive(options) as store:
+        found = await store.profile(tenant, user)
+        last = await store.history(tenant, user, limit=1)
+        return found, await store.history(tenant, user, kind="fact", limit=_CHANGES), next(iter(last), None)
 
 
 @click.command()
 @click.argument("user")
 @tenant_option
-@click.option("--topic", help="Only slots of this topic.")
-@click.option("--sub-topic", help="Only this slot of the topic.")
+@kind_option
+@click.option("--topic", help="Only this topic of slots, or category of facts and preferences.")
+@click.option("--sub-topic", help="Only this slot of the topic or, with --kind tag, this tag.")
 @click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="Changes at the most.")
 @json_option
 @settings_options
 def history(
     user: str,
     tenant: str,
+    kind: str | None,
     topic: str | None,
     sub_topic: str | None,
     limit: int,
@@ -124,12 +131,16 @@ def history(
 ) -> None:
     """Print the changes of USER's profile.
 
+    Each begins with when, whose, which version, and a sign: + new or longer, ~ rewritten, = said again, - gone,
+    ✗ contradicted by a newer fact.
+
     \b
     Examples:
       profilestream history anna
       profilestream history anna --topic work --sub-topic company
+      profilestream history anna --kind fact --topic location
     """
-    found = asyncio.run(_history(options, tenant, user, topic, sub_topic, limit))
+    found = asyncio.run(_history(options, tenant, user, kind, topic, sub_topic, limit))
     if as_json:
         for delta in found:
             print_json(delta)
@@ -137,68 +148,28 @@ def history(
     if not found:
         click.echo(f"There are no such changes of {printable(user)} yet.")
         return
-    from streams.cli.printing import delta_line
-
     console = stdout_console()
     for delta in found:
-        console.print(delta_line(delta), soft_wrap=True)
+        print_delta(console, delta)
 
 
 async def _history(
-    options: Options, tenant: str, user: str, topic: str | None, sub_topic: str | None, limit: int
+    options: Options,
+    tenant: str,
+    user: str,
+    kind: str | None,
+    topic: str | None,
+    sub_topic: str | None,
+    limit: int,
 ) -> Sequence[ProfileDelta]:
     from schemas.profiles import unify
 
-    async with _archive(options) as store:
+    async with reading_archive(options) as store:
         return await store.history(
             tenant,
             user,
+            kind=kind,
             topic=unify(topic) if topic else None,
-            sub_topic=unify(sub_topic) if sub_topic else None,
+            sub_topic=unify(sub_topic) if sub_topic and kind != "tag" else sub_topic,
             limit=limit,
         )
-
-
-@click.command()
-@click.argument("text")
-@click.option("--user", help="Only this user.  [default: all users of the tenant]")
-@tenant_option
-@click.option("--limit", type=click.IntRange(1, 1000), default=10, show_default=True, help="Hits at the most.")
-@json_option
-@settings_options
-def search(text: str, user: str | None, tenant: str, limit: int, as_json: bool, options: Options) -> None:
-    """Find what is known of users and means about the same as TEXT.
-
-    \b
-    Examples:
-      profilestream search "where do they live"
-      profilestream search 喜欢喝什么 --user 李雷
-    """
-    if not text.strip():
-        raise click.UsageError("TEXT is empty: say what to look for.")
-    hits = asyncio.run(_search(options, text, tenant, user, limit))
-    if as_json:
-        for hit in hits:
-            print_json(hit)
-    elif hits:
-        _print_hits(hits)
-    else:
-        click.echo("Nothing is known that could be found yet.")
-
-
-async def _search(options: Options, text: str, tenant: str, user: str | None, limit: int) -> Sequence[VectorHit]:
-    from streams.stores import open_vectors
-
-    async with open_vectors(options.load(), create=False) as index:
-        return await index.search(text, tenant_id=tenant, user_id=user, limit=limit)
-
-
-def _print_hits(hits: Sequence[VectorHit]) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table("score", "user", "slot", "value", box=None, pad_edge=False)
-    for hit in hits:
-        cells = (f"{hit.score:.3f}", hit.user_id, f"{hit.topic}/{hit.sub_topic}", hit.text)
-        table.add_row(*(Text(printable(cell), overflow="fold") for cell in cells))
-    stdout_console().print(table)

@@ -29,8 +29,20 @@ _COMMANDS: Final = {
     "deltas": _Lazy("deltas", "Print profile changes, and follow them as they happen."),
     "profile": _Lazy("profile", "Print what is known of a user."),
     "history": _Lazy("profile", "Print how a user's profile came about."),
-    "search": _Lazy("profile", "Find what is known of users by meaning."),
+    "events": _Lazy("query", "Print what a user talked about, by time, tag and words."),
+    "query": _Lazy("query", "Run a ready query on the archive, or list them."),
+    "search": _Lazy("search", "Find what is known of users by meaning and by words."),
+    "similar-users": _Lazy("similar_users", "Find users whose profiles are like a user's."),
+    "context": _Lazy("context", "Print what is known of a user as text for a prompt."),
+    "deadletters": _Lazy("deadletters", "See what could not be processed, and have it processed again."),
+    "flush": _Lazy("flush", "Close a user's window now."),
+    "forget": _Lazy("forget", "Remove all that is known of a user."),
+    "migrate": _Lazy("upkeep", "Bring the archive's tables to this release's form."),
+    "reindex": _Lazy("reindex", "Fill the vector index from the archive, for another embedding model."),
+    "verify": _Lazy("upkeep", "Rebuild every profile from its deltas and compare."),
     "config": _Lazy("config", "Check or print the file that says what a profile may hold."),
+    "completion": _Lazy("completion", "Print the completion script of a shell."),
+    "bench": _Lazy("bench", "Send made-up traffic through workers and report what it took."),
     "doctor": _Lazy("doctor", "Print the settings, check every service, say what to do."),
 }
 
@@ -46,7 +58,7 @@ class LazyGroup(click.Group):
         """Return the command of that name, or None when there is none."""
         if cmd_name not in self.list_commands(ctx):
             return None
-        command = getattr(importlib.import_module(_module(_COMMANDS[cmd_name])), cmd_name)
+        command = getattr(importlib.import_module(_module(_COMMANDS[cmd_name])), cmd_name.replace("-", "_"))
         assert isinstance(command, click.Command)  # noqa: S101 - the table above is wrong otherwise
         return command
 

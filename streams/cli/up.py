@@ -9,6 +9,9 @@ import click
 from streams.cli.common import CommandFailed, Options, json_option, print_json, settings_options, stderr_console
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
+    from streams.draining import Drained
     from streams.running import Embedded
 
 
@@ -19,7 +22,7 @@ def up(as_json: bool, options: Options) -> None:
     """Run broker, ClickHouse, Qdrant and a worker on this machine until Ctrl-C.
 
     The other commands find them by themselves, from any terminal of the same user. The data directory keeps the
-    archive and the vectors; profiles are restored from it at the next start.
+    archive, the vectors and the dead letters; profiles and letters are restored from it at the next start.
 
     \b
     Examples:
@@ -36,7 +39,7 @@ def up(as_json: bool, options: Options) -> None:
 async def _up(options: Options, as_json: bool) -> None:
     from streams.cli.checks import require_model
     from streams.registry import default_data_dir
-    from streams.running import DRAIN_SECONDS, Embedded, stop_signals
+    from streams.running import Embedded, stop_signals
 
     console = stderr_console()
     data_dir = (options.data_dir or default_data_dir()).absolute()
@@ -46,16 +49,52 @@ async def _up(options: Options, as_json: bool) -> None:
         with stop_signals() as stop:
             _say_ready(embedded, as_json)
             await embedded.run(stop)
-        console.print("stopping: closing windows and bringing everything into the stores (Ctrl-C again: at once) ...")
-        if not await embedded.worker.drain(DRAIN_SECONDS):
-            raise CommandFailed("not everything reached the stores before the stop; the log above says what failed")
+            console.print(
+                "stopping: closing windows and bringing everything into the stores (Ctrl-C again: at once) ..."
+            )
+            drained = await embedded.drain(lambda left: _say_waiting(console, left))
         failed = embedded.worker.failed_flushes
-    if failed:
-        raise CommandFailed(
-            f"stopped, but {failed} flushes failed and their messages are not in any profile: the dead letters that "
-            "held them went with the embedded broker, and the log above says why they failed"
+    if drained.complete:
+        console.print("stopped; everything is in the archive.")
+    if drained.parked:
+        console.print(
+            f"Parked because a service did not answer: {drained.parked} records. They are dead letters now: once it "
+            "answers and `profilestream up` runs again, `profilestream deadletters redrive --reason stopped` finishes "
+            "them."
         )
-    console.print("stopped; everything is in the archive.")
+    if embedded.late:
+        console.print(
+            f"Published while it stopped: {embedded.late} messages. They are dead letters now: once `profilestream up` "
+            "runs again, `profilestream deadletters redrive --reason stopped` has them processed."
+        )
+    if failed:
+        console.print(f"Failed flushes: {failed}. Their messages are in no profile; the log above says why.")
+    if open_letters := embedded.letters.open:
+        console.print(
+            f"Open dead letters: {open_letters}. They are kept in the data directory: once `profilestream up` runs "
+            "again, `profilestream deadletters list` shows them."
+        )
+    if not drained.complete:
+        raise CommandFailed(_missing(drained))
+
+
+def _say_waiting(console: Console, left: int) -> None:
+    what = f"{left} records to reach the stores" if left else "messages to be read"
+    console.print(f"waiting for {what} (Ctrl-C again loses them) ...")
+
+
+def _missing(drained: Drained) -> str:
+    if drained.archive_left:
+        return (
+            f"{drained.archive_left} records did not reach the archive and are lost; the log above says what failed: "
+            "once that is mended, publish their messages again"
+        )
+    if drained.index_left:
+        return (
+            f"{drained.index_left} records are archived and not in the vector index; the log above says what failed: "
+            "once that is mended and `profilestream up` runs again, `profilestream reindex` makes the index anew"
+        )
+    return "not every message could be read before the stop, and those that were not are lost: publish them again"
 
 
 def _say_ready(embedded: Embedded, as_json: bool) -> None:
@@ -67,6 +106,7 @@ def _say_ready(embedded: Embedded, as_json: bool) -> None:
         "clickhouse": settings.clickhouse.url,
         "qdrant": settings.qdrant.url,
         "processor": settings.model.name if uses_model(settings.model) else "rules",
+        "metrics": embedded.worker.metrics_address or "off",
     }
     if as_json:
         print_json(addresses)

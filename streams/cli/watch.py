@@ -10,8 +10,9 @@ from rich.text import Text
 from schemas.codec import decode
 from schemas.deltas import FlushEvent, ProfileDelta
 from schemas.flushes import FlushBatch
+from schemas.ids import event_id
 from streams.cli.common import CommandFailed, printable
-from streams.cli.printing import delta_line, user_name
+from streams.cli.printing import print_delta, print_hanging, user_name
 from streams.kafka import consumer
 from streams.settings import KafkaSettings
 from streams.topics import Topics
@@ -46,6 +47,8 @@ class Watcher:
         self._kafka = kafka
         self._topics = Topics.of(kafka)
         self._seen: set[str] = set()
+        self._open: set[str] = set()
+        self._begun = 0
         self._ended = 0
         self._expected: int | None = None
         self._moved = asyncio.Event()
@@ -65,12 +68,14 @@ class Watcher:
         self._expected = messages
 
     async def until_done(self, still: float) -> None:
-        """Wait until the flushes that have ended hold all expected messages.
+        """Wait until all expected messages have been in windows, and all flushes have ended.
+
+        A message is read for facts before its window closes: whoever has seen the windows has seen those flushes too.
 
         Raises:
             CommandFailed: when nothing at all happens for `still` seconds, or the topics cannot be read.
         """
-        while self._expected is None or self._ended < self._expected:
+        while self._expected is None or self._open or min(self._begun, self._ended) < self._expected:
             self._moved.clear()
             moved = asyncio.ensure_future(self._moved.wait())
             tasks: set[asyncio.Future[object]] = {moved}  # type: ignore[arg-type]
@@ -106,25 +111,40 @@ class Watcher:
 
     def _show_flush(self, batch: FlushBatch) -> None:
         ref = batch.ref
-        if self._first_time(ref.flush_id):
-            self._console.print(
-                Text.assemble(
-                    ("window ", "bold"),
-                    f"{user_name(ref.tenant_id, ref.user_id)}: {ref.message_count} messages, {ref.token_count} tokens; "
-                    f"closed because {_WHY[ref.trigger]}",
-                )
-            )
+        if not self._first_time(ref.flush_id):
+            return
+        if event_id(ref.flush_id, ref.attempt) not in self._seen:  # the topics are not read in step
+            self._open.add(ref.flush_id)
+        if ref.lane == "memo":
+            self._begun += ref.message_count
+        print_hanging(self._console, _announcement(batch))
 
     def _show_delta(self, delta: ProfileDelta) -> None:
         if self._first_time(delta.delta_id):
             self.deltas.append(delta)
-            self._console.print(delta_line(delta), soft_wrap=True)
+            print_delta(self._console, delta)
 
     def _count(self, event: FlushEvent) -> None:
         if self._first_time(event.event_id):
-            self._ended += event.flush.message_count
+            self._open.discard(event.flush.flush_id)
+            if event.flush.lane == "memo":
+                self._ended += event.flush.message_count
             if event.outcome == "failed":
                 self.failed += 1
                 self._console.print(
                     f"flush of {printable(event.flush.user_id)} failed: {printable(str(event.errors))}", style="red"
                 )
+
+
+def _announcement(batch: FlushBatch) -> Text:
+    ref = batch.ref
+    user = user_name(ref.tenant_id, ref.user_id)
+    if batch.signals is not None:
+        hints = ", ".join((*batch.signals.facts, *batch.signals.preferences)).replace("_", " ")
+        return Text.assemble(
+            ("message ", "bold"), f"{user}: {ref.token_count} tokens; read at once because it hints at {hints}"
+        )
+    return Text.assemble(
+        ("window ", "bold"),
+        f"{user}: {ref.message_count} messages, {ref.token_count} tokens; closed because {_WHY[ref.trigger]}",
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from streams.cli.common import Options, settings_options, stderr_console
+from streams.cli.common import Options, json_option, print_json, settings_options, stderr_console
 
 
 @click.command()
@@ -34,6 +34,8 @@ async def _worker(options: Options) -> None:
     await require_model(settings)
     with stop_signals() as stop:
         async with open_worker(settings, embedded=False) as running:
+            if running.metrics_address:
+                console.print(f"metrics at {running.metrics_address}")
             console.print("ready.")
             await until_stopped(running, stop)
             console.print("stopping: finishing what is running ...")
@@ -41,18 +43,28 @@ async def _worker(options: Options) -> None:
 
 @click.command()
 @click.option("--overwrite", is_flag=True, help="Write even where the table has records.")
+@json_option
 @settings_options
-def restore(overwrite: bool, options: Options) -> None:
+def restore(overwrite: bool, as_json: bool, options: Options) -> None:
     """Rebuild the table of profiles from the archive in ClickHouse, after a cluster was lost.
 
     Stop every worker first. Each profile gets the version that it had, so the next change follows on.
+
+    \b
+    Examples:
+      profilestream restore
+      profilestream restore --settings production.yaml --overwrite --json
     """
     import asyncio
 
-    asyncio.run(_restore(overwrite, options))
+    users = asyncio.run(_restore(overwrite, options))
+    if as_json:
+        print_json({"users": users})
+    else:
+        click.echo(f"restored the profiles of {users:,} users.")
 
 
-async def _restore(overwrite: bool, options: Options) -> None:
+async def _restore(overwrite: bool, options: Options) -> int:
     from rich.progress import Progress
 
     from streams.restore import restore_profiles
@@ -65,10 +77,9 @@ async def _restore(overwrite: bool, options: Options) -> None:
         total = (await store.counts())["users"]
         with Progress(console=console, disable=not console.is_terminal) as bar:
             task = bar.add_task("users", total=total)
-            users = await restore_profiles(
+            return await restore_profiles(
                 store.profiles(),
                 settings.kafka,
                 overwrite=overwrite,
                 progress=lambda done: bar.update(task, completed=done),
             )
-    console.print(f"restored the profiles of {users} users.")

@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, Final
 
 import chdb
@@ -30,10 +31,10 @@ DEFAULT_FORMAT: Final = "TabSeparated"
 
 _NAME: Final = rb"(?:\w+|`(?:[^`\\]|\\.)+`|\"(?:[^\"\\]|\\.)+\"|\{\w+:\s*Identifier\})"
 _INSERT: Final = re.compile(
-    rb"\s*(INSERT\s+INTO\s+(?:TABLE\s+)?" + _NAME + rb"(?:\." + _NAME + rb")?"
-    rb"(?:\s*\(\s*" + _NAME + rb"(?:\s*,\s*" + _NAME + rb")*\s*\))?"
-    rb"(?:\s*\bSETTINGS\s[\w\s=.,]+?)?)"
-    rb"\s*\bFORMAT\s+(\w+)(?=\s|$)[ \t\f]*(?:\r?\n)?",
+    rb"\s*(?P<into>INSERT\s+INTO\s+(?:TABLE\s+)?" + _NAME + rb"(?:\." + _NAME + rb")?"
+    rb"(?:\s*\(\s*" + _NAME + rb"(?:\s*,\s*" + _NAME + rb")*\s*\))?)"
+    rb"(?P<settings>\s*\bSETTINGS\s[\w\s=.,]+?)?"
+    rb"\s*\b(?P<format>FORMAT\s+\w+)(?=\s|$)[ \t\f]*(?:\r?\n)?",
     re.IGNORECASE,
 )
 _FORMAT: Final = re.compile(rb"\bFORMAT\s+(\w+)\s*(?:SETTINGS\b[^()']*)?;?\s*$", re.IGNORECASE)
@@ -243,13 +244,13 @@ def _current(connection: Any, names: Mapping[str, str]) -> dict[str, str]:
 
 
 def _insert(connection: Any, statement: Statement, found: re.Match[bytes]) -> Answer:
-    # `send_insert` takes no parameters; as settings of the connection they mean the same.
-    for name, value in statement.parameters.items():
-        connection.query(f"SET {_quoted('param_' + name, '`')} = {_quoted(value)}", "Null")
-    with connection.send_insert(_text(found[1]), _text(found[2])) as rows:
-        rows.append(statement.sql[found.end() :])
-        result = rows.finish()
-    return Answer(body=b"", format=statement.format, written_rows=result.rows_written)
+    """Insert the rows that follow the statement, from a file: chDB's `send_insert` hides that rows were not stored."""
+    with TemporaryFile() as rows:
+        rows.write(statement.sql[found.end() :])
+        rows.seek(0)
+        sql = f"{_text(found['into'])} FROM INFILE '/dev/fd/{rows.fileno()}'{_text(found['settings'] or b'')} "
+        result = connection.query(sql + _text(found["format"]), "Null", params=dict(statement.parameters))
+    return Answer(body=b"", format=statement.format, written_rows=result.rows_read())
 
 
 def _query(connection: Any, statement: Statement) -> Answer:

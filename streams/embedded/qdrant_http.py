@@ -18,7 +18,8 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from streams.embedded import qdrant_requests as requests
-from streams.embedded.qdrant_engine import Collection, Engine, EngineError
+from streams.embedded.qdrant_collection import Collection, EngineError
+from streams.embedded.qdrant_engine import Engine
 
 T = TypeVar("T")
 
@@ -72,6 +73,9 @@ class RestInterface:
         app.router.add_put("/collections/{name}", self._create)
         app.router.add_delete("/collections/{name}", self._delete)
         app.router.add_get("/collections/{name}/exists", self._exists)
+        app.router.add_get("/collections/{name}/aliases", self._aliases_of)
+        app.router.add_get("/aliases", self._aliases)
+        app.router.add_post("/collections/aliases", self._change_aliases)
         for method, path, request_type, call in _POINT_CALLS:
             app.router.add_route(method, "/collections/{name}" + path, self._point_call(request_type, call))
         app.cleanup_ctx.append(self._keep_flushed)
@@ -106,6 +110,16 @@ class RestInterface:
 
     async def _delete(self, request: web.Request) -> web.Response:
         return await self._answer(lambda: self._engine.delete(_name(request)))
+
+    async def _aliases(self, _: web.Request) -> web.Response:
+        return await self._answer(self._engine.aliases)
+
+    async def _aliases_of(self, request: web.Request) -> web.Response:
+        return await self._answer(lambda: self._engine.aliases(_name(request)))
+
+    async def _change_aliases(self, request: web.Request) -> web.Response:
+        wanted = await _body(request, requests.ChangeAliases)
+        return await self._answer(lambda: self._engine.change_aliases(wanted))
 
     def _point_call(self, request_type: type[Any], call: Callable[[Collection, Any], Any]) -> Handler:
         async def handle(request: web.Request) -> web.Response:

@@ -11,7 +11,8 @@ from typing import Self
 from streams.embedded.child import Child, ServiceFailed
 from streams.embedded.kafka import EmbeddedKafka
 
-ServiceSettings = dict[str, dict[str, str | int | float | bool]]
+ServiceGroup = dict[str, str | int | float | bool]
+ServiceSettings = dict[str, ServiceGroup]
 
 
 class EmbeddedServices:
@@ -21,10 +22,12 @@ class EmbeddedServices:
 
     Args:
         data_dir: owned by one instance at a time; created when missing.
+        kafka: Kafka settings of a broker that runs already; without them one is started.
     """
 
-    def __init__(self, data_dir: Path) -> None:
+    def __init__(self, data_dir: Path, kafka: ServiceGroup | None = None) -> None:
         self._data_dir = data_dir
+        self._kafka_settings = kafka
         logs = data_dir / "logs"
         self.kafka = EmbeddedKafka(logs)
         self.clickhouse = Child("clickhouse", logs)
@@ -44,10 +47,10 @@ class EmbeddedServices:
         starts = (
             asyncio.create_task(self._start_local(self.clickhouse)),
             asyncio.create_task(self._start_local(self.qdrant)),
-            asyncio.create_task(self.kafka.start()),
+            asyncio.create_task(self._start_kafka()),
         )
         try:
-            clickhouse, qdrant, _ = await asyncio.gather(*starts)
+            clickhouse, qdrant, kafka = await asyncio.gather(*starts)
         except BaseException:
             for start in starts:
                 start.cancel()
@@ -55,7 +58,7 @@ class EmbeddedServices:
             await self.stop()
             raise
         self.settings = {
-            "kafka": self.kafka.settings(),
+            "kafka": kafka,
             "clickhouse": {"url": f"http://127.0.0.1:{clickhouse}"},
             "qdrant": {"url": f"http://127.0.0.1:{qdrant}"},
         }
@@ -67,7 +70,18 @@ class EmbeddedServices:
     @property
     def processes(self) -> dict[str, int]:
         """Process numbers by service."""
-        return {"kafka": self.kafka.pid, "clickhouse": self.clickhouse.pid, "qdrant": self.qdrant.pid}
+        return {child.name: child.pid for child in self._children}
+
+    @property
+    def _children(self) -> tuple[Child, ...]:
+        own = (self.clickhouse, self.qdrant)
+        return own if self._kafka_settings else (self.kafka.child, *own)
+
+    async def _start_kafka(self) -> ServiceGroup:
+        if self._kafka_settings is None:
+            await self.kafka.start()
+            return self.kafka.settings()
+        return self._kafka_settings
 
     async def _start_local(self, child: Child, port: int = 0) -> int:
         command = [sys.executable, "-m", f"streams.embedded.{child.name}", "--path", str(self._data_dir / child.name)]
@@ -86,9 +100,7 @@ class EmbeddedServices:
 
     async def first_to_end(self) -> str:
         """Wait until one of the services ends by itself and return its name: none of them should."""
-        waits = {
-            asyncio.create_task(child.wait()): child.name for child in (self.clickhouse, self.qdrant, self.kafka.child)
-        }
+        waits = {asyncio.create_task(child.wait()): child.name for child in self._children}
         try:
             done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:

@@ -9,12 +9,17 @@ from typing import Final
 import yaml
 
 from streams.settings.values import Layer, Value
+from streams.yaml_tree import TreeLoader
 
 DEFAULT_FILE: Final = "profilestream.yaml"
 """Read from the working directory when no other file is named."""
 
 FILE_SETTINGS: Final = frozenset({"pipeline_file", "kafka.ssl_cafile"})
 """Settings that name files; a relative one is meant from the folder of the settings file."""
+
+
+_MOST_BITS: Final = 64
+"""Of a number: in hexadecimal digits YAML takes numbers that Python does not write out."""
 
 
 def read_settings_file(path: Path, problems: list[str]) -> Layer:
@@ -38,7 +43,7 @@ def read_settings_file(path: Path, problems: list[str]) -> Layer:
 
 
 def _read(text: str, path: Path, problems: list[str]) -> Layer:
-    loader = yaml.SafeLoader(text)
+    loader = TreeLoader(text)
     try:
         root = loader.get_single_node()
         if root is None:
@@ -51,13 +56,32 @@ def _read(text: str, path: Path, problems: list[str]) -> Layer:
             source = f"{path} line {node.start_mark.line + 1}"
             if name in layer:
                 problems.append(f"{source}: {name} is set twice, first in line {layer[name].source.split()[-1]}")
-            value = loader.construct_object(node, deep=True)
+            value = _constructed(loader, node)
             if name in FILE_SETTINGS and isinstance(value, str) and value:
-                value = str(path.parent / Path(value).expanduser())
+                value = _located(value, path.parent)
             layer[name] = Value(value, source)
         return layer
     finally:
         loader.dispose()
+
+
+def _located(name: str, folder: Path) -> str:
+    try:
+        return str(folder / Path(name).expanduser())
+    except RuntimeError:  # the home of a user that there is not
+        return name
+
+
+def _constructed(loader: TreeLoader, node: yaml.Node) -> object:
+    try:
+        value: object = loader.construct_object(node, deep=True)
+    except (ValueError, KeyError, IndexError, AttributeError) as error:
+        # What the library makes of tags that do not fit, such as "!!int ''" and "!!timestamp soon".
+        problem = f"this is no value of the kind {node.tag.rpartition(':')[2]}"
+        raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark) from error
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+        raise yaml.MarkedYAMLError(problem="the number is far too large", problem_mark=node.start_mark)
+    return value
 
 
 def _entries(root: yaml.MappingNode) -> Iterator[tuple[str, yaml.Node]]:

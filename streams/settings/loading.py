@@ -34,6 +34,8 @@ from streams.settings.names import (
 from streams.settings.printing import without_credentials
 from streams.settings.values import Layer, Value
 
+_LONGEST_QUOTED: Final = 200
+
 _ADDRESSES: Final = {"kafka": "bootstrap_servers", "clickhouse": "url", "qdrant": "url", "embedding": "kind"}
 """The setting of each announced group that says which service it means."""
 
@@ -108,8 +110,16 @@ def _explain(error: ValidationError, merged: Layer) -> Iterator[str]:
         if name not in merged:
             yield reason  # about several settings of a group; it names them
             continue
-        shown = "" if types[name] is SecretStr else f" but is {without_credentials(str(one['input']))!r}"
+        shown = "" if types[name] is SecretStr else f" but is {_quoted(one['input'])}"
         yield f"{name} {reason}{shown} ({merged[name].source})"
+
+
+def _quoted(value: object) -> str:
+    try:
+        text = without_credentials(str(value))
+    except ValueError:  # a number of more digits than Python writes out
+        return "a number that is far too large"
+    return repr(text if len(text) <= _LONGEST_QUOTED else f"{text[:_LONGEST_QUOTED]}…")
 
 
 def _missing_files(merged: Layer) -> Iterator[str]:

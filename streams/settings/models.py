@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, model_validator
@@ -50,7 +50,12 @@ class KafkaSettings(_Group):
     topic_prefix: str = Field(default="", pattern=r"^[A-Za-z0-9._-]*$", max_length=100)
     partitions: int = Field(default=4, ge=1, description="of every topic, when they are created")
     replication: int = Field(default=1, ge=1, description="of every topic, when they are created")
-    group_id: str = Field(default="profilestream", pattern=r"^[A-Za-z0-9._-]+$", max_length=100)
+    group_id: str = Field(
+        default="profilestream",
+        pattern=r"^[A-Za-z0-9._-]+$",
+        max_length=200,
+        description="of the workers, and in the names of their tables' topics; default: topic_prefix and profilestream",
+    )
     log_id: str = Field(default="", description="names the message log; default: the cluster's id")
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "PLAIN"
@@ -64,6 +69,14 @@ class KafkaSettings(_Group):
     single_record_batches: bool = Field(
         default=False, description="send each record as a batch of its own, as the embedded broker needs it"
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _group_of_prefix(cls, values: Any) -> Any:
+        """Give installations on one cluster that have a prefix each a group each."""
+        if isinstance(values, dict) and "group_id" not in values and isinstance(values.get("topic_prefix"), str):
+            return {**values, "group_id": f"{values['topic_prefix']}profilestream"}
+        return values
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -82,6 +95,9 @@ class WindowSettings(_Group):
     idle: float = Field(default=600.0, gt=0, description="seconds without a message")
     age: float = Field(default=3600.0, gt=0, description="seconds since the first message")
     by_session: bool = Field(default=False, description="close when `session_id` changes")
+    horizon: int = Field(
+        default=100_000, ge=1, description="messages of a partition that may wait in windows; then the oldest close"
+    )
 
 
 class LaneSettings(_Group):
@@ -95,14 +111,18 @@ class LaneSettings(_Group):
     drain: float = Field(default=20.0, ge=0, description="seconds to finish work when stopping or rebalancing")
 
 
+OPENAI_URL: Final = "https://api.openai.com/v1"
+
+
 class ModelSettings(_Group):
     """The language model; `OPENAI_API_KEY`, `OPENAI_BASE_URL` and `OPENAI_MODEL` are read too."""
 
     processor: Literal["auto", "rules", "llm"] = Field(
-        default="auto", description="auto: llm where a key and a model name are set, otherwise rules"
+        default="auto",
+        description="auto: llm where a model is named, and a key or a server of your own is set; otherwise rules",
     )
     api_key: SecretStr = SecretStr("")
-    base_url: HttpUrl = "https://api.openai.com/v1"
+    base_url: HttpUrl = OPENAI_URL
     name: str = Field(default="", description="model of every stage that has no own one")
     summary_name: str = Field(default="", description="model of the summary stage, often a cheaper one")
     timeout: float = Field(default=60.0, gt=0, description="seconds a request may take")
@@ -162,6 +182,16 @@ class EmbeddingSettings(_Group):
         return self
 
 
+class MetricsSettings(_Group):
+    """Where Prometheus reads a worker's metrics."""
+
+    enabled: bool = True
+    host: str = Field(default="127.0.0.1", min_length=1)
+    port: int = Field(
+        default=9464, ge=0, le=65535, description="the first free one from here on: each worker of a host has its own"
+    )
+
+
 class Settings(_Group):
     """All settings. Made directly it holds the defaults; `load_settings` reads the sources."""
 
@@ -173,6 +203,7 @@ class Settings(_Group):
     clickhouse: ClickHouseSettings = ClickHouseSettings()
     qdrant: QdrantSettings = QdrantSettings()
     embedding: EmbeddingSettings = EmbeddingSettings()
+    metrics: MetricsSettings = MetricsSettings()
 
     _sources: dict[str, str] = PrivateAttr(default_factory=dict)
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+import random
 from datetime import UTC, datetime, timedelta
 
 import msgspec
 
 from schemas import ids
-from schemas.deltas import AddedValue, FlushEvent, ProfileDelta, Timings
-from schemas.flushes import FlushRef, Lane
+from schemas.deltas import AddedValue, FactDetail, FlushEvent, PreferenceDetail, ProfileDelta, Timings
+from schemas.facts import FACT_CATEGORIES, PREFERENCE_CATEGORIES
+from schemas.flushes import Branch, FlushRef, Lane
 from schemas.profiles import ProfileState
-from schemas.stages import Dropped, EventTag, MemoBullet, MessageRef, ModelCall
+from schemas.stages import Domain, Dropped, EventTag, MemoBullet, MessageRef, ModelCall
 from sinks.clickhouse import ClickHouseArchive
 
 NOON = datetime(2026, 3, 1, 12, 0, 0, 123457, tzinfo=UTC)
@@ -57,6 +59,89 @@ def make_delta(
         pipeline_version="abc",
     )
     return msgspec.structs.replace(delta, **changes)
+
+
+def make_fact(version: int = 1, item_id: str = "f", after: str | None = "User has a cat", **changes) -> ProfileDelta:
+    """A delta of kind fact; `changes` may be of the delta or of its detail."""
+    detail = {"confidence": 0.9, "importance": 0.95, "session_id": f"s{version}"}
+    return _make_item(FactDetail, detail, version, item_id, after, "invalidate", changes, kind="fact")
+
+
+def make_preference(version: int = 1, item_id: str = "p", after: str | None = "Likes tea", **changes) -> ProfileDelta:
+    """A delta of kind preference; likewise."""
+    detail = {"strength": 0.8, "quotes": (f"q{version}",)}
+    return _make_item(PreferenceDetail, detail, version, item_id, after, "delete", changes, kind="preference")
+
+
+def _make_item(detail_type, detail, version, item_id, after, end, changes, *, kind) -> ProfileDelta:
+    detail |= {name: changes.pop(name) for name in changes.keys() & set(detail_type.__struct_fields__)}
+    fields = {
+        "op": end if after is None else "add",
+        "topic": "other",
+        "sub_topic": "",
+        "update_hits": 1,
+        kind: detail_type(**detail),
+    }
+    return make_delta(version, after=after, kind=kind, item_id=item_id, **fields | changes)
+
+
+def make_tag(version: int = 1, tag: str = "coffee", count: int = 1, **changes) -> ProfileDelta:
+    """A delta of kind tag."""
+    fields = {"op": "add" if count == 1 else "update", "before": str(count - 1) if count > 1 else None} | changes
+    return make_delta(
+        version, sub_topic=tag, after=str(count), kind="tag", topic="tag", added=None, update_hits=count, **fields
+    )
+
+
+def make_forget(version: int = 1, user: str = "u", tenant: str = "t") -> ProfileDelta:
+    """The delta that says that its user is forgotten."""
+    flush = ids.flush_id("log", tenant, user, "forget", 0, version, version)
+    fields = {"kind": "profile", "op": "forget", "topic": "", "sub_topic": "", "after": None, "update_hits": 1}
+    return make_delta(version, user, tenant, flush_id=flush, delta_id=ids.delta_id(flush, 0), **fields)
+
+
+def random_history(seed: int, length: int = 60, tenant: str = "t") -> list[ProfileDelta]:
+    """Changes of all kinds to one user, in any order that the fold accepts, said at any time."""
+    chance = random.Random(seed)
+    user = f"user {seed:03}"
+    history: list[ProfileDelta] = []
+    present: dict[str, str | None] = {}
+    for version in range(1, length + 1):
+        kind = chance.choice(["slot", "fact", "fact", "preference", "preference", "tag"])
+        gone = chance.random() < 0.3
+        common = {
+            "user": user,
+            "tenant": tenant,
+            "said_at": NOON + timedelta(minutes=chance.randrange(1000)),
+            "update_hits": chance.randrange(1, 9),
+        }
+        text = None if gone else f"text {chance.randrange(5)}"
+        item = f"{kind} {chance.randrange(4)}"
+        op = chance.choice(["delete", "invalidate"] if gone else ["add", "update", "confirm"])
+        if present.get(item) is not None and chance.random() < 0.2:
+            op, text, gone = "overtaken", present[item], False
+        elif kind != "tag":
+            present[item] = text
+        match kind:
+            case "slot":
+                made = make_delta(version, sub_topic=item, after=text, op=op, **common)
+            case "fact":
+                made = make_fact(
+                    version, item, text, op=op, topic=chance.choice(FACT_CATEGORIES), confidence=chance.random(),
+                    importance=chance.random(), session_id=chance.choice([None, f"s{version}"]),
+                    replaced_by=f"fact of {version}" if op == "invalidate" else None, reason=f"reason {version}",
+                    **common,
+                )  # fmt: skip
+            case "preference":
+                made = make_preference(
+                    version, item, text, op="delete" if gone else op, topic=chance.choice(PREFERENCE_CATEGORIES),
+                    strength=chance.random(), strength_before=chance.choice([None, 0.1]),
+                    quotes=tuple(f"q{n}" for n in range(chance.randrange(4))), **common,
+                )  # fmt: skip
+            case _:
+                made = make_tag(version, item, common.pop("update_hits"), **common)
+        history.append(made)
+    return history
 
 
 def make_event(
@@ -108,6 +193,15 @@ def make_event(
     return msgspec.structs.replace(event, **changes)
 
 
+def make_redriven(
+    offset: int, redrive: int, only: tuple[Branch, ...] = (), letters_of: tuple[str, ...] = (), **changes
+) -> FlushEvent:
+    """The end of a flush that was sent again from the dead letters."""
+    event = make_event(offset, **changes)
+    flush = msgspec.structs.replace(event.flush, redrive=redrive, only=only, letters_of=letters_of)
+    return msgspec.structs.replace(event, flush=flush, event_id=ids.event_id(flush.flush_id, flush.attempt))
+
+
 def full_event() -> FlushEvent:
     text = "".join(ODD_TEXTS[:-1])
     return make_event(
@@ -122,6 +216,8 @@ def full_event() -> FlushEvent:
         added=(
             AddedValue(topic="t", sub_topic="s", value="new ‘value’; \\ 汉"),
             AddedValue(topic="", sub_topic="", value=""),
+            AddedValue(topic="work", sub_topic="", value=text, kind="fact"),
+            AddedValue(topic="other", sub_topic="", value="", kind="preference"),
         ),
         delta_ids=("a", "b"),
         first_version=0,
@@ -132,7 +228,8 @@ def full_event() -> FlushEvent:
         ),
         dropped=(Dropped(stage="extract", reason="no_evidence", detail=text),),
         errors={"tag": text, "": ""},
-        timings=Timings(window=1e-300, summary=math.pi, merge=1e300),
+        timings=Timings(window=1e-300, summary=math.pi, merge=1e300, domain=0.1 + 0.2, facts=1e-9),
+        domain=Domain(facts=(text, "", *ODD_TEXTS[:3]), domain=("", text)),
     )  # fmt: skip
 
 

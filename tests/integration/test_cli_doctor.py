@@ -15,10 +15,14 @@ from threading import Thread
 import pytest
 import pytest_asyncio
 
+from sinks.clickhouse import ClickHouseArchive
+from streams.cli.checks import _check_replicas, _Wrong
+from streams.embedded.child import free_port
 from streams.embedded.services import EmbeddedServices
 from streams.registry import announce, withdraw
-from streams.settings import KafkaSettings
-from streams.topics import ensure_topics
+from streams.settings import KafkaSettings, load_settings, variable
+from streams.stores import open_vectors
+from streams.topics import TopicState, ensure_topics
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -64,7 +68,11 @@ async def test_everything_that_runs_is_found_without_settings(
     assert code == 0, checks
     assert all(check["ok"] and not check["advice"] for check in checks.values())
     assert services.settings["kafka"]["bootstrap_servers"] in str(checks["Kafka"]["found"])
-    assert "9 topics that the worker will create" in str(checks["Kafka"]["found"])
+    assert "9 topics that the worker will create, no worker running" in str(checks["Kafka"]["found"])
+    assert str(checks["ClickHouse"]["found"]).endswith(
+        "its tables are still to be made, by a worker or `profilestream migrate`"
+    )
+    assert str(checks["Qdrant"]["found"]).endswith("its collection is still to be made, by a worker")
     assert str(checks["ClickHouse"]["found"]).startswith("version ")
     assert str(checks["Qdrant"]["found"]).startswith("version ")
     assert "running profilestream up" in out
@@ -137,10 +145,87 @@ async def test_topics_that_disagree_are_wrong(environment: dict[str, str], servi
     await ensure_topics(KafkaSettings.model_validate(kafka))
     others = {"topic_prefix": "x.", "group_id": "others", "partitions": 2}
     await ensure_topics(KafkaSettings.model_validate(kafka | others))
-    code, checks, _ = await doctor(environment | {"PROFILESTREAM_KAFKA__TOPIC_PREFIX": "x."})
+    # A prefix has a group of its own, unless one is named.
+    named = {variable("kafka.topic_prefix"): "x.", variable("kafka.group_id"): "profilestream"}
+    code, checks, _ = await doctor(environment | named)
     assert code == 1
     assert "the same number of partitions" in str(checks["Kafka"]["found"])
     assert "kafka.topic_prefix" in str(checks["Kafka"]["advice"])
+
+
+async def test_topics_with_fewer_replicas_than_wanted_are_wrong(
+    environment: dict[str, str], services: EmbeddedServices
+) -> None:
+    await ensure_topics(KafkaSettings.model_validate(services.settings["kafka"]))
+    code, checks, _ = await doctor(environment | {variable("kafka.replication"): "3"})
+    assert code == 1
+    assert str(checks["Kafka"]["found"]).startswith(
+        "keeps fewer replicas than the 3 of kafka.replication, of chat.flushes.v1, chat.memos.v1, chat.messages.v1, "
+    )
+    assert variable("kafka.replication") in str(checks["Kafka"]["advice"])
+
+
+@pytest.mark.parametrize(
+    ("state", "found"),
+    [
+        (TopicState(4, 3, behind=0, leaderless=1), "neither written nor read, of a"),
+        (TopicState(4, 3, behind=2, leaderless=0), "a replica that is not in step, of a"),
+    ],
+    ids=["no leader", "behind"],
+)
+async def test_partitions_without_their_brokers_are_wrong(state: TopicState, found: str) -> None:
+    with pytest.raises(_Wrong) as caught:
+        _check_replicas({"a": state, "b": TopicState(4, 3, behind=0, leaderless=0)}, 3)
+    assert caught.value.found.endswith(found)
+
+
+async def test_tables_of_an_older_release_are_wrong(environment: dict[str, str], services: EmbeddedServices) -> None:
+    environment |= {variable("clickhouse.database"): "older"}
+    clickhouse = services.settings["clickhouse"]
+    archive = ClickHouseArchive(url=str(clickhouse["url"]), database="older")
+    await archive.open()
+    missing = await archive.missing_migrations()
+    await archive.migrate()
+    assert await archive.missing_migrations() == []
+    _, checks, _ = await doctor(environment)
+    assert checks["ClickHouse"]["ok"]
+    assert str(checks["ClickHouse"]["found"]).endswith(", all tables")
+    await archive._client.command(
+        f"ALTER TABLE schema_migrations DELETE WHERE version = {missing[-1]} SETTINGS mutations_sync = 1"
+    )
+    assert await archive.missing_migrations() == missing[-1:]
+    await archive.close()
+    code, checks, _ = await doctor(environment)
+    assert code == 1
+    assert str(checks["ClickHouse"]["found"]).endswith("has tables of an older release: 1 migrations are missing")
+    assert "`profilestream migrate`" in str(checks["ClickHouse"]["advice"])
+
+
+async def test_a_collection_of_another_embedding_is_wrong(
+    environment: dict[str, str], services: EmbeddedServices
+) -> None:
+    settings = load_settings(overrides={**services.settings, "embedding": {"kind": "hash"}})
+    async with open_vectors(settings):
+        pass
+    _, checks, _ = await doctor(environment)
+    assert str(checks["Qdrant"]["found"]).endswith("profiles-hash-384-2 in use as profiles")
+    code, checks, _ = await doctor(environment | {variable("embedding.dimension"): "64"})
+    assert code == 1
+    assert "writes to profiles-hash-64-2" in str(checks["Qdrant"]["found"])
+    assert "`profilestream reindex`" in str(checks["Qdrant"]["advice"])
+
+
+async def test_an_embedding_server_that_is_down_is_named_and_not_to_be_started_with_up(
+    environment: dict[str, str],
+) -> None:
+    address = f"http://127.0.0.1:{free_port()}/v1"
+    names = {"kind": "openai", "base_url": address, "model": "m", "dimension": "8"}
+    environment |= {variable(f"embedding.{name}"): value for name, value in names.items()}
+    code, checks, _ = await doctor(environment)
+    assert code == 1
+    assert str(checks["embedding"]["found"]).startswith(f"the embedding server at {address} does not answer (")
+    assert "embedding.base_url" in str(checks["embedding"]["advice"])
+    assert "profilestream up" not in str(checks["embedding"]["advice"])
 
 
 async def test_something_else_behind_an_address_is_wrong(

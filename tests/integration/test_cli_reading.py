@@ -14,10 +14,13 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from schemas.deltas import ProfileDelta
+from schemas.deltas import FactDetail, PreferenceDetail, ProfileDelta
+from schemas.ids import fact_id, preference_id
+from schemas.stages import EventTag, MemoBullet, MessageRef
 from streams.embedded.services import EmbeddedServices
 from streams.settings import Settings, variable
 from streams.stores import open_archive, open_vectors
+from tests.integration.clickhouse_records import make_event
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -55,6 +58,34 @@ DELTAS = [
     delta(3, "city", "里昂", op="update", before="Paris", reason="moved"),
     delta(4, "drink", "green tea", topic="likes", assertion="inferred"),
 ]
+
+
+def about_li_lei(version: int, kind: str, topic: str, after: str | None, **changes: Any) -> ProfileDelta:
+    own = {"kind": kind, "topic": topic, "user_id": "李雷", "delta_id": f"00000000-0000-0000-0004-{version:012}"}
+    return delta(version, changes.pop("sub_topic", ""), after, **own | {"update_hits": 1} | changes)
+
+
+BEIJING, HANGZHOU, SHORT = fact_id("f", 1), fact_id("f", 2), preference_id("f", 1)
+SURE = FactDetail(confidence=0.9, importance=0.9, session_id="s")
+REPLACED = FactDetail(confidence=0.9, importance=0.9, session_id="s", replaced_by=HANGZHOU)
+LIKED = PreferenceDetail(strength=0.8, quotes=("平时喜欢简短的回复",))
+LI_LEI = [
+    about_li_lei(1, "fact", "location", "用户住在北京", item_id=BEIJING, fact=SURE),
+    about_li_lei(
+        *(2, "fact", "location", None),
+        **{
+            "op": "invalidate",
+            "before": "用户住在北京",
+            "reason": "contradicted",
+            "item_id": BEIJING,
+            "fact": REPLACED,
+        },
+    ),
+    about_li_lei(3, "fact", "location", "用户住在杭州", item_id=HANGZHOU, fact=SURE),
+    about_li_lei(4, "preference", "communication_style", "偏好简短的回复风格", item_id=SHORT, preference=LIKED),
+    about_li_lei(5, "tag", "tag", "1", sub_topic="Board Games"),
+    about_li_lei(6, "slot", "contact", "杭州", sub_topic="city"),
+]
 OTHERS = [
     delta(1, "city", "Rome", delta_id="00000000-0000-0000-0001-000000000001", user_id="bert"),
     delta(1, "city", "Oslo", delta_id="00000000-0000-0000-0002-000000000001", tenant_id="t1"),
@@ -71,6 +102,19 @@ OTHERS = [
 ]
 
 
+GISTS = make_event(
+    1,
+    user="ada",
+    tenant="default",
+    memo=(
+        MemoBullet(text="Ada moved to Lyon", evidence=("m1",)),
+        MemoBullet(text="她\x1b[2J喜欢下棋", evidence=("m2",)),
+    ),
+    tags=(EventTag(tag="emotion", value="happy"),),
+    messages=tuple(MessageRef(message_id=f"m{n}", role="user", occurred_at=SAID + timedelta(hours=n)) for n in (1, 2)),
+)
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def environment(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[dict[str, str]]:
     """Variables of commands for stores that hold the deltas above."""
@@ -79,9 +123,10 @@ async def environment(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator
         settings = Settings.model_validate({**services.settings, "embedding": {"kind": "hash"}})
         async with open_archive(settings.clickhouse) as archive:
             await archive.migrate()
-            await archive.write_deltas([*DELTAS, *OTHERS])
+            await archive.write_deltas([*DELTAS, *OTHERS, *LI_LEI])
+            await archive.write_events([GISTS])
         async with open_vectors(settings) as vectors:
-            await vectors.apply([*DELTAS, *OTHERS])
+            await vectors.apply([*DELTAS, *OTHERS, *LI_LEI])
         own = {key: value for key, value in os.environ.items() if not key.startswith(("PROFILESTREAM_", "OPENAI_"))}
         yield own | {
             "XDG_STATE_HOME": str(folder),
@@ -145,7 +190,66 @@ async def test_nothing_known_is_an_answer(environment: dict[str, str], arguments
 async def test_a_user_with_nothing_is_an_empty_profile_for_programs(environment: dict[str, str]) -> None:
     code, out, _ = await run(environment, "profile", "nobody", "--json")
     assert code == 0
-    assert json.loads(out) == {"tenant_id": "default", "user_id": "nobody", "version": 0, "slots": []}
+    assert json.loads(out) == {
+        "tenant_id": "default", "user_id": "nobody", "version": 0, "slots": [], "facts": {}, "preferences": {},
+        "facts_count": 0, "preferences_count": 0, "tags": [], "replaced_facts": [], "changed_facts": [],
+    }  # fmt: skip
+
+
+async def test_facts_preferences_and_tags_of_a_profile(environment: dict[str, str]) -> None:
+    code, out, err = await run(environment, "profile", "李雷")
+    assert (code, err) == (0, "")
+    held = [
+        "Facts (1)",
+        "category fact confidence times confirmed",
+        "location (1) 用户住在杭州 0.90 ×1 2026-02-01",
+    ]
+    rest = [
+        "",
+        "Preferences (1)",
+        "category preference strength times confirmed",
+        "communication_style (1) 偏好简短的回复风格 0.80 ×1 2026-02-01",
+        "",
+        "Tags (1)",
+        "tag times last seen",
+        "Board Games ×1 2026-02-01",
+    ]
+    assert [" ".join(line.split()) for line in out.splitlines()][4:] == [*held, *rest]
+
+    _, out, _ = await run(environment, "profile", "李雷", "--replaced")
+    before = "before: 用户住在北京, until 2026-02-01"
+    assert [" ".join(line.split()) for line in out.splitlines()][4:] == [*held, before, *rest]
+
+    _, out, _ = await run(environment, "profile", "李雷", "--json")
+    profile = json.loads(out)
+    assert [fact["fact_id"] for fact in profile["facts"]["location"]] == [HANGZHOU]
+    assert profile["preferences"]["communication_style"][0]["quotes"] == ["平时喜欢简短的回复"]
+    assert [(tag["name"], tag["count"]) for tag in profile["tags"]] == [("Board Games", 1)]
+    assert [(fact["fact_id"], fact["replaced"]["by"]) for fact in profile["replaced_facts"]] == [(BEIJING, HANGZHOU)]
+
+
+async def test_history_of_one_kind(environment: dict[str, str]) -> None:
+    async def versions(*arguments: str) -> list[int]:
+        code, out, err = await run(environment, "history", "李雷", "--json", *arguments)
+        assert (code, err) == (0, "")
+        return [json.loads(line)["version"] for line in out.splitlines()]
+
+    assert await versions() == [1, 2, 3, 4, 5, 6]
+    assert await versions("--kind", "fact") == [1, 2, 3]
+    assert await versions("--kind", "preference", "--topic", "Communication Style") == [4]
+    assert await versions("--kind", "tag", "--sub-topic", "Board Games") == [5]
+    assert await versions("--kind", "slot", "--sub-topic", "City") == [6]
+    assert await versions("--kind", "fact", "--topic", "work") == []
+
+    _, out, _ = await run(environment, "history", "李雷", "--kind", "fact")
+    assert [line.partition("  李雷 ")[2] for line in out.splitlines()] == [
+        "v1  + fact/location  用户住在北京  ×1  (first value)  [m1]",
+        "v2  ✗ fact/location  用户住在北京  no longer holds  (contradicted)  [m2]",
+        "v3  + fact/location  用户住在杭州  ×1  (first value)  [m3]",
+    ]
+    code, out, err = await run(environment, "history", "李雷", "--kind", "facts")
+    assert (code, out) == (2, "")
+    assert "'facts' is not one of 'slot', 'fact', 'preference', 'tag'" in err
 
 
 async def test_history_of_a_user_and_of_a_slot(environment: dict[str, str]) -> None:
@@ -161,7 +265,7 @@ async def test_history_of_a_user_and_of_a_slot(environment: dict[str, str]) -> N
     assert await versions("--tenant", "t1") == [1]
 
     _, out, _ = await run(environment, "history", "ada")
-    assert "2026-02-02 12:00:00  ada v3  update  contact/city: “Paris” → “里昂”  (moved)  [m3]" in out.splitlines()
+    assert "2026-02-02 12:00:00  ada v3  ~ contact/city  “Paris” → “里昂”  (moved)  [m3]" in out.splitlines()
 
 
 async def test_search_finds_users_of_the_tenant_only(environment: dict[str, str]) -> None:
@@ -176,14 +280,25 @@ async def test_search_finds_users_of_the_tenant_only(environment: dict[str, str]
     assert await found("contact city Rome", "--tenant", "t2") == []
     assert len(await found("contact city Rome", "--limit", "1")) == 1
 
+    assert await found("用户住在杭州", "--kind", "fact") == [("李雷", "用户住在杭州")]
+    assert await found("用户住在北京", "--kind", "preference", "--user", "李雷") == []
+
+    code, out, _ = await run(environment, "search", "偏好简短的回复风格", "--limit", "1")
+    assert code == 0
+    assert out.splitlines()[1].split()[1:] == ["李雷", "preference/communication_style", "偏好简短的回复风格"]
+
     code, out, _ = await run(environment, "search", "green tea", "--user", "ada", "--limit", "1")
     assert code == 0
     assert out.splitlines()[1].split()[1:] == ["ada", "likes/drink", "green", "tea"]
-    assert await run(environment, "search", "x", "--tenant", "t2") == (
-        0,
-        "Nothing is known that could be found yet.\n",
-        "",
-    )
+    for arguments, said in (
+        (("x", "--tenant", "t2"), "Nothing is known of the users of tenant t2 that could be found yet."),
+        (("x", "--user", "no"), "Nothing is known of no that could be found yet."),
+        (
+            ("qzx", "--by", "words", "--user", "bert"),
+            "None of the 1 things known of bert is like that or has its words.",
+        ),
+    ):
+        assert await run(environment, "search", *arguments) == (0, f"{said}\n", "")
 
 
 @pytest.mark.parametrize(
@@ -206,7 +321,133 @@ async def test_a_store_that_is_down_is_named_with_its_setting(
 async def test_stores_that_no_worker_has_used_say_so(environment: dict[str, str]) -> None:
     code, out, err = await run(environment | {variable("clickhouse.database"): "fresh"}, "profile", "ada")
     assert (code, out) == (1, "")
-    assert err.startswith("profilestream: the archive has no tables yet: a worker makes them")
+    assert err.startswith("profilestream: the archive has no tables yet, or those of an older release: a worker makes")
     code, out, err = await run(environment | {variable("qdrant.collection"): "fresh"}, "search", "tea")
     assert (code, out) == (1, "")
     assert "collection fresh" in err
+
+
+async def test_a_profile_as_it_was(environment: dict[str, str]) -> None:
+    async def then(*arguments: str) -> list[tuple[str, str]]:
+        code, out, err = await run(environment, "profile", "ada", "--json", "--as-of", *arguments)
+        assert (code, err) == (0, "")
+        return [(row["sub_topic"], row["value"]) for row in map(json.loads, out.splitlines())]
+
+    assert await then("2026-02-01T11:30:00Z", "--clock", "said") == [("city", "Paris"), ("email", DELTAS[1].after)]
+    assert await then("2026-02-01T11:30:00Z") == []
+    assert [value for _, value in await then("2026-02-02T12:00:00Z")] == ["里昂", DELTAS[1].after]
+    assert len(await then("now")) == 3
+    _, out, _ = await run(environment, "profile", "ada", "--as-of", "2026-02-02T10:00:00Z")
+    assert [" ".join(line.split()) for line in out.splitlines()] == [
+        "what value said_at recorded_at version",
+        "contact/city Paris 2026-02-01 10:00:00 2026-02-02 10:00:00 1",
+    ]
+    _, out, _ = await run(environment, "profile", "ada", "--as-of", "2020-01-01")
+    assert out == "Nothing was known of ada then.\n"
+
+
+async def test_events_are_found_by_words_and_tags(environment: dict[str, str]) -> None:
+    code, out, err = await run(environment, "events", "ada")
+    assert (code, err) == (0, "")
+    assert [" ".join(line.split()) for line in out.splitlines()] == [
+        "occurred_at text tags",
+        r"2026-02-01 11:00:00 她\x1b[2J喜欢下棋 emotion=happy",
+        "2026-02-01 10:00:00 Ada moved to Lyon emotion=happy",
+    ]
+    for arguments in (
+        ("--text", "lyon"),
+        ("--until", "2026-02-01T10:30:00Z"),
+        ("--tag", "emotion=happy", "--text", "Ada"),
+    ):
+        _, out, _ = await run(environment, "events", "ada", "--json", *arguments)
+        assert [json.loads(line)["text"] for line in out.splitlines()] == ["Ada moved to Lyon"]
+    assert await run(environment, "events", "nobody") == (0, "There are no such events of nobody.\n", "")
+
+
+async def test_ready_queries_are_listed_shown_and_run(environment: dict[str, str]) -> None:
+    _, out, _ = await run(environment, "query", "--json")
+    listed = {json.loads(line)["name"]: json.loads(line) for line in out.splitlines()}
+    assert listed["slot_holders"]["parameters"][1] == {"name": "topic", "default": None, "meaning": "the slot's topic"}
+    _, out, _ = await run(environment, "query", "slot_holders", "-p", "topic=contact", "-p", "sub_topic=city", "--json")
+    assert {(row["user_id"], row["value"]) for row in map(json.loads, out.splitlines())} == {
+        ("ada", "里昂"),
+        ("bert", "Rome"),
+        ("李雷", "杭州"),
+    }
+    _, out, _ = await run(environment, "query", "slot_holders", "-p", "topic=contact", "-p", "sub_topic=none")
+    assert out == "There are no such rows.\n"
+    _, out, _ = await run(environment, "query", "fill_rates", "--sql")
+    assert out.startswith("WITH (SELECT uniqExact(")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["query", "nothing"], "there is no query 'nothing': `profilestream query` lists them."),
+        (["query", "nothing", "--sql"], "there is no query 'nothing': `profilestream query` lists them."),
+        (["query", "slot_holders"], "query slot_holders needs topic and sub_topic: give --param topic=...."),
+        (["query", "fill_rates", "-p", "x=1"], "query fill_rates has no parameter 'x'; it has tenant."),
+        (["query", "fill_rates", "-p", "tenant"], "--param 'tenant' is not of the form NAME=VALUE."),
+        (["events", "ada", "--since", "tomorrow"], "one of the values cannot be read"),
+        (["query", "changes", "-p", "limit=many"], "one of the values cannot be read"),
+        (["profile", "ada", "--as-of", "soon"], "one of the values cannot be read"),
+        (["profile", "ada", "--clock", "said"], "--clock needs --as-of"),
+        (["profile", "ada", "--as-of", "now", "--replaced"], "--replaced is of the present profile"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+async def test_a_question_that_cannot_be_asked(environment: dict[str, str], arguments: list[str], said: str) -> None:
+    code, out, err = await run(environment, *arguments)
+    assert (code, out) == (2, "")
+    assert said in " ".join(err.split())
+    assert "Traceback" not in err
+
+
+async def test_tables_are_migrated_once(environment: dict[str, str]) -> None:
+    assert await run(environment, "migrate") == (0, "nothing was missing.\n", "")
+    _, out, _ = await run(environment | {variable("clickhouse.database"): "made"}, "migrate", "--json")
+    assert json.loads(out)["applied"][:3] == [1, 2, 3]
+
+
+async def test_similar_users_are_of_the_tenant(environment: dict[str, str]) -> None:
+    code, out, err = await run(environment, "similar-users", "ada", "--json", "--limit", "5")
+    assert (code, err) == (0, "")
+    found = [json.loads(line) for line in out.splitlines()]
+    assert all(set(each) == {"user_id", "score"} for each in found)
+    assert {each["user_id"] for each in found} <= {"bert", "李雷"}
+
+    code, out, err = await run(environment, "similar-users", "nobody")
+    assert (code, out) == (1, "")
+    assert err.startswith("profilestream: nothing is known of nobody in tenant default: ")
+
+
+async def test_reindex_fills_another_collection_and_takes_it_into_use(environment: dict[str, str]) -> None:
+    other = environment | {variable("embedding.dimension"): "64"}
+    code, out, err = await run(other, "search", "green tea")
+    assert (code, out) == (1, "")
+    assert "a worker creates collection profiles-hash-64-2 when it starts" in err
+
+    code, out, err = await run(other, "reindex")
+    assert (code, err) == (0, "")
+    assert " ".join(out.split()) == (
+        "profiles-hash-64-2 holds what is known of 5 users, and is in use as profiles. "
+        "profiles-hash-384-2 is not searched any more: delete it once no worker writes to it."
+    )
+    code, out, _ = await run(other, "search", "green tea", "--json", "--limit", "1")
+    assert (code, json.loads(out)["text"]) == (0, "green tea")
+
+    code, out, err = await run(environment, "search", "green tea")
+    assert (code, out) == (1, "")
+    assert "not in use yet" in err
+
+    code, out, err = await run(environment, "reindex", "--delete-old", "--json")
+    assert (code, err) == (0, "")
+    assert json.loads(out) == {
+        "collection": "profiles-hash-384-2",
+        "alias": "profiles",
+        "users": 5,
+        "before": "profiles-hash-64-2",
+        "deleted": True,
+    }
+    code, out, _ = await run(environment, "search", "green tea", "--by", "words", "--json", "--limit", "1")
+    assert (code, json.loads(out)["text"]) == (0, "green tea")

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import UTC, datetime, timedelta, timezone
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from schemas.deltas import ProfileDelta
 from schemas.profiles import AppliedMark, Profile, ProfileState, apply_deltas
+from schemas.stages import Domain
 from sinks.clickhouse import ClickHouseArchive
-from sinks.clickhouse.columns import DELTAS, EVENTS
+from sinks.clickhouse.columns import DECISIONS, DELTAS, EVENTS, LETTERS, PLACE_COLUMNS
 from sinks.errors import SinkRejected, SinkUnavailable
 from streams.embedded.clickhouse_faults import Fault
 from tests.integration.clickhouse_records import (
@@ -23,6 +23,10 @@ from tests.integration.clickhouse_records import (
     full_event,
     make_delta,
     make_event,
+    make_fact,
+    make_preference,
+    make_redriven,
+    make_tag,
     rows,
 )
 
@@ -34,39 +38,12 @@ pytest_plugins = ["tests.integration.clickhouse_fixtures"]
 HERE = "database = currentDatabase()"
 
 
-async def test_open_makes_the_database_and_migrations_run_once(clickhouse: LocalClickHouse, database: str):
-    first, second = (ClickHouseArchive(url=clickhouse.url, database=database) for _ in range(2))
-    await first.open()
-    done = await asyncio.gather(first.migrate(), second.migrate())
-    assert [1, 2, 3] in done
-    assert await first.migrate() == []
-    assert await rows(first, "SELECT version, name FROM schema_migrations FINAL ORDER BY version") == [
-        (1, "profile_deltas"),
-        (2, "flush_events"),
-        (3, "profile_current"),
-    ]
-    assert (await first.ping()).count(".") >= 2
-    assert await first.counts() == {"deltas": 0, "events": 0, "users": 0}
-    assert await collect(first) == {}
-    for archive in (first, second):
-        await archive.close()
-
-
-async def test_a_migration_cut_short_is_finished_later(clickhouse: LocalClickHouse, database: str):
-    archive = ClickHouseArchive(url=clickhouse.url, database=database)
-    clickhouse.faults.add(Fault(kind="drop_after", match="CREATE TABLE IF NOT EXISTS flush_events"))
-    with pytest.raises(SinkUnavailable):
-        await archive.migrate()
-    assert await archive.migrate() == [2, 3]
-    await archive.close()
-
-
 async def test_tables_have_the_columns_that_records_are_written_to(archive: ClickHouseArchive):
-    for table in (DELTAS, EVENTS):
+    for table, places in ((DELTAS, PLACE_COLUMNS), (EVENTS, PLACE_COLUMNS), (LETTERS, {}), (DECISIONS, {})):
         described = await rows(
             archive, f"SELECT name, type FROM system.columns WHERE {HERE} AND table = '{table.name}'"
         )
-        assert described == list(zip(table.names, table.types, strict=True))
+        assert described == [*zip(table.names, table.types, strict=True), *places.items()]
 
 
 async def test_deltas_come_back_as_they_were(archive: ClickHouseArchive):
@@ -100,8 +77,34 @@ async def test_odd_user_ids_are_data(archive: ClickHouseArchive, user: str):
     assert set(await collect(archive)) == {("t", user), ("t", "other")}
 
 
+async def test_details_of_facts_and_preferences_come_back_as_they_were(archive: ClickHouseArchive):
+    third = 1 / 3
+    written = [
+        make_tag(1, "咖啡", 2**32 - 1, evidence=tuple(ODD_TEXTS)),
+        make_fact(2, confidence=third, importance=0.1 + 0.2, session_id=None),
+        make_fact(3, confidence=0.0, importance=1.0, session_id=""),
+        make_fact(4, after=None, replaced_by="g", session_id=None),
+        make_fact(5, after=None, op="delete", replaced_by="", fact=None),
+        make_preference(6, strength=0.0, strength_before=0.0, quotes=()),
+        make_preference(7, strength=third, strength_before=None, quotes=tuple(ODD_TEXTS)),
+        make_preference(8, after=None, preference=None),
+        *(make_fact(10 + n, text, text, topic=text, session_id=text) for n, text in enumerate(ODD_TEXTS)),
+        *(make_fact(30 + n, text, None, session_id=text, replaced_by=text) for n, text in enumerate(ODD_TEXTS)),
+        *(make_preference(50 + n, text, text, topic=text, quotes=(text, "")) for n, text in enumerate(ODD_TEXTS)),
+    ]
+    await archive.write_deltas(written)
+    assert await archive.history("t", "u") == written
+
+
 async def test_events_come_back_as_they_were(archive: ClickHouseArchive):
-    written = [make_event(1), full_event()]
+    written = [
+        make_event(1),
+        make_event(2, domain=Domain()),
+        make_redriven(3, 2**32 - 1),
+        make_redriven(4, 1, ("extract", "tag"), ("summary",)),
+        make_redriven(5, 2, ("facts",), ("facts_half", "merge")),
+        full_event(),
+    ]
     await archive.write_events(written)
     assert await archive.events("t", "u", 10) == written
     assert await rows(archive, "SELECT c.stage, c.prompt_tokens FROM flush_events ARRAY JOIN calls AS c") == [
@@ -120,6 +123,25 @@ async def test_history_is_the_newest_in_order_and_by_slot(archive: ClickHouseArc
     assert await archive.history("t", "nobody") == []
 
 
+async def test_history_is_by_kind_and_by_item(archive: ClickHouseArchive):
+    slot, tag = make_delta(1, sub_topic="coffee"), make_tag(2)
+    facts = [make_fact(3, "f1"), make_fact(4, "f2", topic="work"), make_fact(5, "f1", op="confirm", update_hits=2)]
+    preference = make_preference(6)
+    await archive.write_deltas([slot, tag, *facts, preference])
+
+    async def found(**wanted: Any) -> list[int]:
+        return [delta.version for delta in await archive.history("t", "u", **wanted)]
+
+    assert [await found(kind=kind) for kind in ("slot", "tag", "fact", "preference")] == [[1], [2], [3, 4, 5], [6]]
+    assert await found(item_id="f1") == [3, 5]
+    assert await found(kind="fact", topic="work") == [4]
+    assert await found(kind="fact", limit=1) == [5]
+    assert await found(sub_topic="coffee") == [1, 2]
+    assert await found(kind="tag", sub_topic="coffee") == [2]
+    assert await found(kind="preference", item_id="f1") == []
+    assert await found(item_id="f1' OR 1=1 --") == []
+
+
 async def test_repeats_count_once_however_they_are_cut(archive: ClickHouseArchive):
     deltas = [make_delta(version=n) for n in range(1, 21)]
     events = [make_event(n) for n in range(1, 21)]
@@ -136,12 +158,14 @@ async def test_repeats_count_once_however_they_are_cut(archive: ClickHouseArchiv
     assert await rows(archive, "SELECT count(), any(last_version) FROM profile_current") == [(1, 20)]
 
 
-async def test_a_redriven_flush_has_its_later_end(archive: ClickHouseArchive):
+async def test_a_redriven_flush_has_an_end_for_each_time(archive: ClickHouseArchive):
     failed = make_event(1, outcome="failed")
-    applied = make_event(1, outcome="applied", recorded_at=NOON + timedelta(hours=1))
-    await archive.write_events([applied])
-    await archive.write_events([failed])
-    assert await archive.events("t", "u", 10) == [applied]
+    again = make_redriven(1, 1, ("tag",), outcome="failed", recorded_at=NOON + timedelta(hours=1))
+    applied = make_redriven(1, 2, ("tag",), outcome="applied", recorded_at=NOON + timedelta(hours=2))
+    for _ in range(2):
+        await archive.write_events([applied, failed])
+        await archive.write_events([again])
+    assert await archive.events("t", "u", 10) == [failed, again, applied]
 
 
 @pytest.mark.parametrize("kind", ["drop_before", "drop_after"])
@@ -239,6 +263,33 @@ async def test_marks_are_the_furthest_offset_of_the_newest_log(archive: ClickHou
         "memo": AppliedMark(log_id="new", partition=0, last_offset=12),
         "facts": AppliedMark(log_id="old", partition=0, last_offset=44),
     }
+
+
+async def test_flushes_that_were_sent_again_are_remembered_and_move_no_mark(archive: ClickHouseArchive):
+    events = [
+        make_event(9),
+        make_redriven(12, 1),
+        make_redriven(5, 2, ("tag",)),
+        make_redriven(5, 1, ("tag",)),
+        make_redriven(5, 1, ("extract", "tag")),
+        make_redriven(5, 1, ("tag",), ("merge",)),
+        make_redriven(3, 1, lane="facts", recorded_at=NOON),
+        make_redriven(1, 1, user="other"),
+    ]
+    await archive.write_events(events)
+    flushes = {event.flush.last_offset: event.flush.flush_id for event in events}
+    states = await collect(archive)
+    assert states["t", "u"].applied == {"memo": AppliedMark(log_id="log", partition=0, last_offset=9)}
+    assert states["t", "u"].redriven == {
+        f"{flushes[3]}:facts:": 1,
+        f"{flushes[5]}:tag:": 2,
+        f"{flushes[5]}:tag:merge": 1,
+        f"{flushes[5]}:extract+tag:": 1,
+        f"{flushes[12]}:extract+tag+domain:": 1,
+    }
+    assert all(states["t", "u"].has_applied(event.flush) for event in events[:-1])
+    assert not states["t", "u"].has_applied(make_redriven(5, 3, ("tag",)).flush)
+    assert list(states["t", "other"].redriven.values()) == [1]
 
 
 async def test_large_users_are_folded_across_blocks(archive: ClickHouseArchive):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sinks.clickhouse import ClickHouseArchive
+from sinks.clickhouse.schema import migrations
 from sinks.errors import SinkRejected, SinkUnavailable
 from streams.embedded.clickhouse_faults import Fault
 from tests.integration.clickhouse_records import (
@@ -110,7 +111,7 @@ async def test_a_server_that_is_not_there_is_unavailable_and_may_come_later(
         with pytest.raises(SinkUnavailable, match=f"http://127.0.0.1:{port} is not available.*clickhouse.url"):
             await attempt()
     process = start_clickhouse(tmp_path, "--port", str(port))
-    assert await archive.migrate() == [1, 2, 3]
+    assert await archive.migrate() == [migration.version for migration in migrations()]
     await archive.write_deltas([make_delta()])
     process.kill()
     with pytest.raises(SinkUnavailable):

@@ -166,6 +166,26 @@ async def test_errors_have_the_code_and_the_status_of_clickhouse(
     assert (await post(clickhouse, "SELECT 1"))[:2] == (200, "1\n")
 
 
+@pytest.mark.parametrize(
+    ("preparation", "code"),
+    [
+        ("ALTER TABLE {0} ADD CONSTRAINT small CHECK a < 5", 469),
+        ("CREATE OR REPLACE TABLE {0} (a UInt32, s String) ENGINE = MergeTree PARTITION BY a ORDER BY a", 252),
+        ("CREATE MATERIALIZED VIEW {0}_copy ENGINE = Memory AS SELECT throwIf(a = 7) FROM {0}", 395),
+    ],
+    ids=["constraint", "partitions", "view"],
+)
+async def test_rows_that_cannot_be_stored_are_an_error(
+    clickhouse: LocalClickHouse, table: str, preparation: str, code: int
+):
+    """What goes wrong after the rows were read, when the engine has yet to store them."""
+    assert (await post(clickhouse, preparation.format(table)))[0] == 200
+    rows = "".join(f"{n}\tx\n" for n in range(200))
+    status, text, headers = await post(clickhouse, f"INSERT INTO {table} FORMAT TSV\n{rows}")
+    assert (status >= 400, headers.get("X-ClickHouse-Exception-Code")) == (True, str(code)), text
+    assert (await post(clickhouse, f"INSERT INTO {table} FORMAT TSV\n1\tx\n"))[0] == 200
+
+
 async def test_unknown_settings_databases_and_codings_are_errors(clickhouse: LocalClickHouse):
     assert (await post(clickhouse, "SELECT 1", no_such_setting="1"))[0] == 404
     assert (await post(clickhouse, "SELECT 1", **{"x = 1, max_threads": "1"}))[0] == 404

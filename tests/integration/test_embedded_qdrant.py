@@ -262,13 +262,22 @@ async def test_filters_mean_the_same_everywhere(
 REFUSED = {
     "unknown path": ("POST", "/points/search", {"vector": [1, 0], "limit": 1}, 501),
     "unknown method": ("PATCH", "", {}, 501),
-    "aliases": ("GET", "/aliases", None, 501),
-    "unknown option": ("POST", "/points/query", {"query": [1, 0], "prefetch": []}, 400),
+    "unknown option": ("POST", "/points/query", {"query": [1, 0], "lookup_from": {}}, 400),
+    "fusion of nothing": ("POST", "/points/query", {"query": {"fusion": "rrf"}, "prefetch": []}, 400),
+    "nearest of a prefetch": ("POST", "/points/query", {"query": [1, 0], "prefetch": [{"query": [1, 0]}]}, 400),
+    "fusion in a fusion": (
+        "POST",
+        "/points/query",
+        {"query": {"fusion": "rrf"}, "prefetch": [{"query": {"fusion": "rrf"}}]},
+        400,
+    ),
+    "query of two kinds": ("POST", "/points/query", {"query": {"nearest": [1, 0], "fusion": "rrf"}}, 400),
+    "query of no kind": ("POST", "/points/query", {"query": {}}, 400),
+    "query with a vector it has not": ("POST", "/points/query", {"query": [1, 0], "using": "other"}, 400),
     "query without a vector": ("POST", "/points/query", {"limit": 1}, 400),
     "query by a point": ("POST", "/points/query", {"query": A}, 400),
     "recommendation": ("POST", "/points/query", {"query": {"recommend": {"positive": [A]}}}, 400),
     "order": ("POST", "/points/scroll", {"order_by": "n"}, 400),
-    "conditional upsert": ("PUT", "/points", {"points": [], "update_filter": {}}, 400),
     "named vector": ("PUT", "/points", {"points": [{"id": 1, "vector": {"a": [1, 0]}}]}, 400),
     "vector of another size": ("PUT", "/points", {"points": [{"id": 1, "vector": [1, 0, 0]}]}, 400),
     "query of another size": ("POST", "/points/query", {"query": [1.0]}, 400),
@@ -346,6 +355,157 @@ async def test_a_body_that_is_not_the_json_expected_is_refused(
         answer = await http.put(f"{service.url}/collections/{collection}/points", content=body)
     assert answer.status_code == 400
     assert "JSON" in answer.json()["status"]["error"]
+
+
+class TestSeveralVectors:
+    @pytest.fixture
+    async def hybrid(self, client: AsyncQdrantClient) -> str:
+        """A collection with vectors of two kinds, and points of two tenants."""
+        name = f"c-{uuid4()}"
+        await client.create_collection(
+            name,
+            vectors_config={"dense": models.VectorParams(size=2, distance=models.Distance.COSINE)},
+            sparse_vectors_config={"sparse": models.SparseVectorParams(modifier=models.Modifier.IDF)},
+            hnsw_config=models.HnswConfigDiff(m=0, payload_m=16),
+        )
+        words = {A: [1, 2], B: [2], C: [1]}
+        vectors = {A: [0.0, 1.0], B: [1.0, 0.0], C: [0.8, 0.6]}
+        tenants = {A: "a", B: "a", C: "b"}
+        points = [
+            models.PointStruct(
+                id=point,
+                vector={
+                    "dense": vectors[point],
+                    "sparse": models.SparseVector(indices=words[point], values=[1.0] * len(words[point])),
+                },
+                payload={"tenant": tenants[point]},
+            )
+            for point in (A, B, C)
+        ]
+        await client.upsert(name, points, wait=True)
+        return name
+
+    async def test_are_described_and_read_by_name(self, client: AsyncQdrantClient, hybrid: str) -> None:
+        config = (await client.get_collection(hybrid)).config
+        assert config.params.vectors == {"dense": models.VectorParams(size=2, distance=models.Distance.COSINE)}
+        assert config.params.sparse_vectors == {"sparse": models.SparseVectorParams(modifier=models.Modifier.IDF)}
+        assert (config.hnsw_config.m, config.hnsw_config.payload_m) == (0, 16)
+        (one,) = await client.retrieve(hybrid, [A], with_vectors=["dense"])
+        assert one.vector == {"dense": [0.0, 1.0]}
+        (all_of_it,) = await client.retrieve(hybrid, [A], with_vectors=True)
+        assert all_of_it.vector["sparse"] == models.SparseVector(indices=[1, 2], values=[1.0, 1.0])
+
+    async def test_rarity_is_counted_in_the_points_that_are_named(self, client: AsyncQdrantClient, hybrid: str) -> None:
+        nearest = models.SparseVector(indices=[1], values=[1.0])
+        tenant = field("tenant", match=models.MatchValue(value="a"))
+
+        async def score(**idf: models.IdfCorpusParams) -> float:
+            params = models.SearchParams(**idf) if idf else None
+            (found,) = (
+                await client.query_points(
+                    hybrid, query=nearest, using="sparse", query_filter=tenant, search_params=params
+                )
+            ).points
+            return found.score
+
+        # One of two points has the word in the tenant, two of three in all.
+        assert await score() == pytest.approx(math.log(1 + (3 - 2 + 0.5) / (2 + 0.5)))
+        assert await score(idf=models.IdfCorpusParams(corpus=tenant)) == pytest.approx(
+            math.log(1 + (2 - 1 + 0.5) / (1 + 0.5))
+        )
+
+    async def test_are_fused_by_rank(self, client: AsyncQdrantClient, hybrid: str) -> None:
+        ways = [
+            models.Prefetch(query=[1.0, 0.0], using="dense", limit=1, score_threshold=0.5),
+            models.Prefetch(
+                query=models.NearestQuery(nearest=models.SparseVector(indices=[1, 2], values=[1.0, 1.0])),
+                using="sparse",
+                limit=1,
+            ),
+        ]
+        rrf = models.RrfQuery(rrf=models.Rrf(k=10, weights=[1.0, 0.5]))
+        found = (await client.query_points(hybrid, prefetch=ways, query=rrf, with_payload=True)).points
+        # Of weight w, the hit at rank r (from 1) scores 1 / (k + r / w - 1).
+        assert [(point.id, point.payload) for point in found] == [(B, {"tenant": "a"}), (A, {"tenant": "a"})]
+        assert [point.score for point in found] == pytest.approx([1 / 10, 1 / (10 + 1 / 0.5 - 1)])
+        default = await client.query_points(hybrid, prefetch=ways[0], query=models.FusionQuery(fusion="rrf"))
+        assert [point.score for point in default.points] == [pytest.approx(1 / 2)]
+
+    async def test_parameters_that_are_none_are_refused(self, service: QdrantProcess) -> None:
+        async with httpx.AsyncClient() as http:
+            answer = await http.put(f"{service.url}/collections/c-{uuid4()}", json={"vectors": {"dense": {"size": 0}}})
+        assert answer.status_code == 400
+
+    async def test_a_collection_of_an_older_release_is_read(self, tmp_path: Path) -> None:
+        with QdrantProcess(tmp_path) as service:
+            client = client_of(service)
+            await create(client, "old")
+            await client.upsert("old", POINTS, wait=True)
+            await client.close()
+        described = tmp_path / "collections" / "old" / "collection.json"
+        described.write_bytes(b'{"size":2,"distance":"Cosine"}')
+        with QdrantProcess(tmp_path) as service:
+            client = client_of(service)
+            assert (await client.get_collection("old")).config.params.vectors.size == 2
+            assert (await client.query_points("old", [1.0, 0.0], limit=1)).points[0].id == A
+            await client.close()
+
+
+class TestAliases:
+    async def names(self, client: AsyncQdrantClient, collection: str) -> list[str]:
+        return [alias.alias_name for alias in (await client.get_collection_aliases(collection)).aliases]
+
+    async def test_stand_for_a_collection(self, client: AsyncQdrantClient, collection: str) -> None:
+        alias = f"a-{uuid4()}"
+        created = models.CreateAlias(collection_name=collection, alias_name=alias)
+        await client.update_collection_aliases([models.CreateAliasOperation(create_alias=created)])
+        assert await self.names(client, collection) == [alias]
+        assert (await client.count(alias)).count == 3
+        assert (await client.query_points(alias, [1.0, 0.0], limit=1)).points[0].id == A
+        assert alias not in [found.name for found in (await client.get_collections()).collections]
+        assert {(found.alias_name, found.collection_name) for found in (await client.get_aliases()).aliases} >= {
+            (alias, collection)
+        }
+
+    async def test_change_over_all_at_once_or_not_at_all(self, client: AsyncQdrantClient, collection: str) -> None:
+        alias, other = f"a-{uuid4()}", f"c-{uuid4()}"
+        await create(client, other)
+        point = lambda name: models.CreateAliasOperation(  # noqa: E731 - one idea, three uses
+            create_alias=models.CreateAlias(collection_name=name, alias_name=alias)
+        )
+        drop = models.DeleteAliasOperation(delete_alias=models.DeleteAlias(alias_name=alias))
+        await client.update_collection_aliases([point(collection)])
+        with pytest.raises(UnexpectedResponse, match="nowhere"):
+            await client.update_collection_aliases([drop, point("nowhere")])
+        assert await self.names(client, collection) == [alias]
+        await client.update_collection_aliases([drop, point(other)])
+        assert (await self.names(client, collection), await self.names(client, other)) == ([], [alias])
+        renamed = models.RenameAlias(old_alias_name=alias, new_alias_name=f"{alias}-2")
+        await client.update_collection_aliases([models.RenameAliasOperation(rename_alias=renamed)])
+        assert await self.names(client, other) == [f"{alias}-2"]
+
+    async def test_names_of_collections_are_taken(self, client: AsyncQdrantClient, collection: str) -> None:
+        created = models.CreateAlias(collection_name=collection, alias_name=collection)
+        with pytest.raises(UnexpectedResponse, match="already exists"):
+            await client.update_collection_aliases([models.CreateAliasOperation(create_alias=created)])
+
+    async def test_end_with_their_collection_and_outlive_a_kill(self, tmp_path: Path) -> None:
+        service = QdrantProcess(tmp_path).start()
+        client = client_of(service)
+        for name in ("kept", "removed"):
+            await create(client, name)
+            created = models.CreateAlias(collection_name=name, alias_name=f"of-{name}")
+            await client.update_collection_aliases([models.CreateAliasOperation(create_alias=created)])
+        with pytest.raises(UnexpectedResponse, match="already exists"):
+            await create(client, "of-kept")
+        await client.delete_collection("removed")
+        await client.close()
+        service.end(signal.SIGKILL)
+        with service:
+            client = client_of(service)
+            assert [found.alias_name for found in (await client.get_aliases()).aliases] == ["of-kept"]
+            assert (await client.count("of-kept")).count == 0
+            await client.close()
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "stopped"])

@@ -30,9 +30,9 @@ async def server() -> AsyncIterator[ModelServer]:
         yield server
 
 
-def client(server: ModelServer, backoff: Backoff = FAST, **settings) -> ModelClient:
+def client(server: ModelServer, backoff: Backoff = FAST, patience: float = 30.0, **settings) -> ModelClient:
     values = {"api_key": KEY, "base_url": server.url, "name": "big", "attempts": 3, "timeout": 5.0, **settings}
-    return ModelClient(ModelSettings(**values), backoff=backoff)
+    return ModelClient(ModelSettings(**values), backoff=backoff, patience=patience)
 
 
 async def complete(model: ModelClient) -> Completed[BulletItem]:
@@ -135,9 +135,10 @@ async def test_a_trickling_server_times_out_too(server: ModelServer) -> None:
     assert caught.value.reason == "model_timeout"
 
 
-async def test_retry_after_is_waited_for(server: ModelServer) -> None:
-    server.say(Reply(status=429, headers={"Retry-After": "0.2"}), GOOD)
-    done = await complete(client(server, Backoff(first=0.001, limit=5)))
+@pytest.mark.parametrize("status", [429, 500, 503])
+async def test_retry_after_is_waited_for_however_short_the_own_waits_are(server: ModelServer, status: int) -> None:
+    server.say(Reply(status=status, headers={"Retry-After": "0.2"}), GOOD)
+    done = await complete(client(server, Backoff(first=0.001, limit=0.001)))
     assert done.calls[0].duration_ms >= 200
 
 
@@ -145,7 +146,7 @@ async def test_retry_after_is_capped_and_handed_on(server: ModelServer) -> None:
     server.script = lambda _: Reply(status=503, headers={"Retry-After": "3600"})
     async with asyncio.timeout(5):
         with pytest.raises(DependencyDown) as caught:
-            await complete(client(server))
+            await complete(client(server, patience=0.1))
     assert caught.value.retry_after == 3600
 
 

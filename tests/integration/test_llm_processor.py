@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from agents.llm import LLMProcessor, ModelClient
-from agents.processor import Processor, Proposal, StageFailed, StageUnavailable
+from agents.processor import PipelineProcessor, Proposal, StageFailed, StageUnavailable
 from benchmarks.model_server import ModelServer, Reply
 from schemas.flushes import BatchMessage, FlushBatch, FlushRef
 from schemas.pipeline import EventTagDefinition, PipelineConfig, SubTopic, Topic
@@ -56,7 +56,7 @@ class Processors:
     def __call__(self, settings=None, **config) -> LLMProcessor:
         values = {"api_key": "k", "base_url": self.server.url, "name": "big", "attempts": 1, **(settings or {})}
         model = ModelSettings(**values)
-        client = ModelClient(model, backoff=Backoff(first=0.001, limit=0.01))
+        client = ModelClient(model, backoff=Backoff(first=0.001, limit=0.01), patience=0.01)
         self.made.append(LLMProcessor(model, PipelineConfig(**config), client=client))
         return self.made[-1]
 
@@ -108,7 +108,7 @@ def reasons(result) -> list[str]:
 
 
 def test_it_is_a_processor() -> None:
-    processor: Processor = LLMProcessor(ModelSettings(name="big", api_key="k"), PipelineConfig())
+    processor: PipelineProcessor = LLMProcessor(ModelSettings(name="big", api_key="k"), PipelineConfig())
     assert processor.name == "big"
     assert len(processor.version) == 12
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import aiohttp
 import pytest
 import pytest_asyncio
+from prometheus_client.parser import text_string_to_metric_families
 
 from benchmarks.harness import WorkerProcess, Written, command, discrepancies, environment, read_topics
 from schemas.dead_letters import DeadLetterReason
@@ -29,13 +33,35 @@ async def services(tmp_path: Path) -> AsyncIterator[EmbeddedServices]:
 
 
 def all_ended(written: Written) -> bool:
-    return written.messages > 0 and written.ended >= written.messages
+    return written.complete
+
+
+async def check_metrics(log: str, written: Written) -> None:
+    """Check what a worker that was alone has counted against what is on the topics."""
+    address = re.findall(r"metrics at (http://127\.0\.0\.1:\d+/metrics)", log)[-1]
+    async with aiohttp.ClientSession() as session, session.get(address) as response:
+        text = await response.text()
+    totals: Counter[str] = Counter()
+    lag: Counter[str] = Counter()
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            totals[sample.name.removeprefix("profilestream_")] += sample.value
+            if sample.name == "profilestream_messaging_consumer_lag":
+                lag[sample.labels["stage"]] += sample.value
+    assert totals["flushes_sent_total"] == totals["flushes_ended_total"] == len(written.flushes) > 0
+    assert totals["deltas_total"] == totals["vector_deltas_total"] == len(written.deltas) > 0
+    assert totals["archive_rows_total"] == len(written.deltas) + len(written.events)
+    assert totals["dropped_total"] == sum(len(event.dropped) for event in written.events)
+    assert totals["signal_messages_total"] > 0
+    assert totals["open_windows"] == totals["window_messages"] == totals["dead_letters_total"] == 0
+    assert set(lag) >= {"window", "summary", "extract", "tag", "facts", "merge"}
+    assert not any(lag.values())
 
 
 async def test_sample_conversations_become_profiles_in_every_store(services: EmbeddedServices, tmp_path: Path) -> None:
     env = environment(services.settings, FAST)
     settings = settings_of(services.settings, FAST)
-    async with WorkerProcess(env, tmp_path / "worker.log"):
+    async with WorkerProcess(env, tmp_path / "worker.log") as worker:
         files = [str(sample_path(name)) for name in sample_names()]
         sent = json.loads(await command("publish", "--flush", "--json", *files, env=env))
         written = await read_topics(settings.kafka, all_ended, 90)
@@ -52,17 +78,22 @@ async def test_sample_conversations_become_profiles_in_every_store(services: Emb
 
             await eventually(archived)
             users = {(delta.tenant_id, delta.user_id) for delta in deltas.values()}
-            slots = 0
+            points = 0
             for tenant_id, user_id in users:
                 profile = await store.profile(tenant_id, user_id)
                 assert profile.version == max(delta.version for delta in deltas.values() if delta.user_id == user_id)
-                slots += len(profile.slots)
+                points += profile.searchable
 
             async def indexed() -> bool:
-                return await vectors.count() == slots
+                return await vectors.count() == points
 
             await eventually(indexed)
 
+        await check_metrics(worker.log(), written)
+        assert json.loads(await command("verify", "--json", env=env)) == {"users": len(users), "differing": 0}
+        gists = [json.loads(line) for line in (await command("events", "anna", "--json", env=env)).splitlines()]
+        assert {gist["event_id"] for gist in gists} <= {event.event_id for event in written.events}
+        assert len(gists) == sum(len(event.memo) for event in written.events if event.flush.user_id == "anna") > 0
         shown = json.loads(await command("profile", "anna", "--json", env=env))
         assert {slot["topic"] for slot in shown["slots"]} >= {"basic_info", "interest"}
         history = (await command("history", "anna", "--json", env=env)).splitlines()
@@ -111,7 +142,10 @@ async def test_bad_records_are_parked_untouched_and_the_rest_goes_on(
         if letter.value is not None:
             assert bad[letter.value] in reason.detail
             assert ("own", b"header") in letter.headers
-    assert written.deltas[0].after == "Ada Lovelace"
+    assert [(delta.kind, delta.after) for delta in written.deltas] == [
+        ("fact", "User's name is Ada Lovelace"),
+        ("slot", "Ada Lovelace"),
+    ]
 
 
 async def test_user_ids_of_two_tenants_stay_apart_and_odd_ids_work(services: EmbeddedServices, tmp_path: Path) -> None:
@@ -130,14 +164,15 @@ async def test_user_ids_of_two_tenants_stay_apart_and_odd_ids_work(services: Emb
         async with open_archive(settings.clickhouse) as store:
 
             async def archived() -> bool:
-                return (await store.counts())["deltas"] == 3
+                return (await store.counts())["deltas"] == 6
 
             await eventually(archived)
-            names = [
-                (await store.profile(tenant, user)).slots[0].value
+            found = [
+                await store.profile(tenant, user)
                 for tenant, user in (("one", "same"), ("two", "same"), ("default", odd))
             ]
-    assert names == ["Ada", "Bob", "Zoe"]
+    assert [profile.slots[0].value for profile in found] == ["Ada", "Bob", "Zoe"]
+    assert [profile.facts[0].text for profile in found] == [f"User's name is {name}" for name in ("Ada", "Bob", "Zoe")]
 
 
 async def test_archive_catches_up_after_clickhouse_was_away(services: EmbeddedServices, tmp_path: Path) -> None:
@@ -148,7 +183,7 @@ async def test_archive_catches_up_after_clickhouse_was_away(services: EmbeddedSe
         first = write_chat(tmp_path / "first.jsonl", said("u", "My name is Ada.", "I live in Lyon."))
         await command("publish", "--flush", str(first), env=env)
         written = await read_topics(settings.kafka, all_ended, 60)
-        assert len(written.deltas) == 2
+        assert sorted(delta.kind for delta in written.deltas) == ["fact", "fact", "slot", "slot"]
 
         async def complained() -> bool:
             return "records wait" in worker.log()
@@ -157,7 +192,7 @@ async def test_archive_catches_up_after_clickhouse_was_away(services: EmbeddedSe
         await services.restart_clickhouse()
 
         async def archived() -> bool:
-            return len((await archived_profile(settings, "u")).slots) == 2
+            return (await archived_profile(settings, "u")).version == 4
 
         await eventually(archived)
         assert values(await archived_profile(settings, "u"))["basic_info/name"][0] == "Ada"

@@ -125,6 +125,29 @@ async def test_bad_lines_are_named_and_the_rest_goes_on(
     assert [json.loads(one.value)["content"] for one in found] == ["first", "last"]
 
 
+async def test_a_flush_is_behind_the_messages_of_its_user(kafka: KafkaSettings, environment: dict[str, str]) -> None:
+    await run(environment, "publish", "-", stdin=message("hello", user="李雷", tenant_id="t1"))
+    code, out, err = await run(environment, "flush", "李雷", "--tenant", "t1", "--json")
+    assert (code, err) == (0, "")
+    first, second = await records_of(kafka, Topics.of(kafka).messages)
+    assert first.key == second.key == "t1:李雷".encode()
+    assert first.partition == second.partition
+    sent = json.loads(second.value)
+    assert (sent["type"], sent["tenant_id"], sent["user_id"]) == ("flush", "t1", "李雷")
+    assert json.loads(out) == {
+        "tenant_id": "t1", "user_id": "李雷", "topic": Topics.of(kafka).messages, "partition": second.partition,
+        "offset": second.offset,
+    }  # fmt: skip
+    code, out, _ = await run(environment, "flush", "bert")
+    assert (code, out) == (0, "asked to close the window of bert, if one is open.\n")
+
+
+async def test_a_flush_of_nobody_is_refused(environment: dict[str, str]) -> None:
+    code, out, err = await run(environment, "flush", "")
+    assert (code, out) == (2, "")
+    assert "is no user" in err
+
+
 async def test_standard_input_tenant_and_flush(kafka: KafkaSettings, environment: dict[str, str]) -> None:
     own = message("own tenant", tenant_id="b")
     code, out, err = await run(
@@ -251,8 +274,8 @@ async def test_deltas_are_printed_for_people(kafka: KafkaSettings, environment: 
     code, out, err = await run(environment, "deltas")
     assert (code, err) == (0, "")
     assert sorted(out.splitlines()) == [
-        "2026-01-02 03:04:05  anna v1  update  contact/city: “Paris” → “Lyon”  (moved)  [m1, m2]",
-        r"2026-01-02 03:04:05  t1:anna v2  delete  contact/city: “Ly\x1bon\n” → nothing  (moved)  [m1, m2]",
+        "2026-01-02 03:04:05  anna v1  ~ contact/city  “Paris” → “Lyon”  (moved)  [m1, m2]",
+        r"2026-01-02 03:04:05  t1:anna v2  - contact/city  “Ly\x1bon\n” → nothing  (moved)  [m1, m2]",
     ]
 
 

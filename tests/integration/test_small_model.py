@@ -10,10 +10,12 @@ from typing import TypeVar
 import msgspec
 import pytest
 
+from agents.fact_processor import FoundDomain, FoundFacts, FoundPreferences, Related
 from agents.llm import LLMProcessor
 from agents.processor import Extraction, MergeAnswer, Proposal, StageFailed, StageUnavailable, Summary, Tagging
+from schemas.facts import Fact, Preference
 from schemas.flushes import BatchMessage, FlushBatch, FlushRef
-from schemas.pipeline import EventTagDefinition, PipelineConfig, SubTopic, Topic
+from schemas.pipeline import CatalogueTag, EventTagDefinition, PipelineConfig, SubTopic, Topic
 from schemas.stages import Candidate, Memo, MemoBullet, MessageRef
 from streams.settings import ModelSettings
 from tests.support.small_model import NAME, SmallModel, weights
@@ -37,6 +39,7 @@ CONFIG = PipelineConfig(
         Topic(topic="interest", sub_topics=(SubTopic(name="food"),)),
     ),
     event_tags=(EventTagDefinition(name="emotion", description="how the user feels"),),
+    tag_catalogue=(CatalogueTag(name="tea", description="hot drinks"), CatalogueTag(name="nursing")),
 )
 
 
@@ -67,6 +70,21 @@ PROPOSALS = [
     Proposal(number=1, candidate=TEA, present="rice"),
     Proposal(number=2, candidate=NURSE, present=None),
 ]
+
+SIGNAL = FlushBatch(
+    ref=msgspec.structs.replace(REF, lane="facts", trigger="signal", message_count=1),
+    messages=(message("user", "I moved to Oslo and work as a nurse. Please keep it short, I hate long answers.", 5),),
+    context=(message("assistant", "Where do you live, Ann?", 4),),
+)
+ROME = Fact(
+    fact_id="rome", text="User lives in Rome", category="location", confidence=0.9, importance=0.9,
+    source_session=None, first_seen=AT, last_confirmed=AT, times_mentioned=1, evidence=("m0",), recorded_at=AT,
+    version=1,
+)  # fmt: skip
+DETAILED = Preference(
+    preference_id="detailed", text="Prefers detailed answers", category="communication_style", strength=0.8,
+    quotes=(), first_seen=AT, last_confirmed=AT, times_observed=1, evidence=("m0",), recorded_at=AT, version=2,
+)  # fmt: skip
 
 
 @dataclass
@@ -110,6 +128,31 @@ async def test_every_stage_ends_properly(served: Served) -> None:
     if isinstance(answer, MergeAnswer):
         assert [decision.number for decision in answer.decisions] == [1, 2]
     for result in (summary, extraction, tagging, answer):
+        assert result.calls, "a real call was made"
+        assert any(call.prompt_tokens > 0 for call in result.calls), "and the model counted its tokens"
+
+
+async def test_facts_preferences_relations_and_keywords_end_properly(served: Served) -> None:
+    processor = served.processor()
+    try:
+        facts = await ended(processor.extract_facts(SIGNAL, [ROME]))
+        preferences = await ended(processor.extract_preferences(SIGNAL, [DETAILED]))
+        related = await ended(processor.relate("fact", ROME.text, "User lives in Oslo"))
+        described = await ended(processor.describe(BATCH))
+    finally:
+        await processor.close()
+    if isinstance(facts, FoundFacts):
+        assert all(each.text and each.evidence == ("m5",) for each in facts.facts)
+        assert {each.conflicts_with for each in facts.facts} <= {None, "rome"}
+        assert all(each.text == ROME.text for each in facts.facts if each.repeats)
+    if isinstance(preferences, FoundPreferences):
+        assert all(each.quote in SIGNAL.messages[0].content for each in preferences.preferences)
+        assert {each.opposes for each in preferences.preferences} <= {None, "detailed"}
+    assert isinstance(related, Related), "a relation never fails"
+    assert (related.relation is None) == any(drop.reason == "unreadable_relation" for drop in related.dropped)
+    if isinstance(described, FoundDomain):
+        assert set(described.domain.domain) <= {"tea", "nursing"}
+    for result in (facts, preferences, related, described):
         assert result.calls, "a real call was made"
         assert any(call.prompt_tokens > 0 for call in result.calls), "and the model counted its tokens"
 

@@ -8,7 +8,7 @@ from aiokafka.admin import NewTopic
 from streams.embedded.child import free_port
 from streams.kafka import KafkaUnavailable, admin, cluster_id
 from streams.settings import KafkaSettings
-from streams.topics import Topics, TopicsError, ensure_topics, partition_counts
+from streams.topics import Topics, TopicsError, common_count, ensure_topics, partition_counts
 from tests.integration.broker_fixtures import CLUSTER_ID
 
 
@@ -54,6 +54,15 @@ async def test_another_number_of_partitions_is_named(kafka: KafkaSettings) -> No
     assert "kafka.topic_prefix" in str(caught.value)
     async with admin(kafka) as client:
         assert topics.deltas not in await partition_counts(client, topics)
+
+
+async def test_a_chat_topic_that_got_partitions_later_is_named(kafka: KafkaSettings) -> None:
+    topics = Topics.of(kafka)
+    counts = {topics.messages: 8, topics.flushes: 4, topics.memos: 4}
+    with pytest.raises(TopicsError, match=f"the chat topic {topics.messages} has 8 partitions, and all .* have 4: "):
+        common_count(topics, counts)
+    with pytest.raises(TopicsError, match=f"but {topics.memos} has 3 where the others have 8"):
+        common_count(topics, counts | {topics.flushes: 8, topics.memos: 3})
 
 
 async def test_looking_creates_nothing(kafka: KafkaSettings) -> None:

@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from schemas.flushes import BatchMessage, FlushBatch, FlushRef
+from schemas.flushes import BatchMessage, FactSignal, FlushBatch, FlushRef, PreferenceSignal, Signals
 from schemas.ids import flush_id
-from schemas.messages import user_key
-from schemas.stages import Candidate, Candidates, EventTag, Memo, MemoBullet, MessageRef
+from schemas.messages import Role, user_key
+from schemas.stages import (
+    Candidate,
+    Candidates,
+    Domain,
+    EventTag,
+    FactCandidate,
+    Memo,
+    MemoBullet,
+    MessageRef,
+    PreferenceCandidate,
+    TagHit,
+)
 
 SAID = datetime(2026, 2, 1, 9, 0, tzinfo=UTC)
 OPENED = datetime(2026, 3, 1, 11, 59, 58, 500_000, tzinfo=UTC)
@@ -18,11 +29,12 @@ KEY = user_key("default", "ada")
 def flush_ref(first: int = 0, last: int = 2, **changes) -> FlushRef:
     """Return the heading of the batch at these offsets."""
     log_id, partition = changes.pop("log_id", "log"), changes.pop("partition", 0)
+    lane = changes.pop("lane", "memo")
     values = {
-        "flush_id": flush_id(log_id, "default", "ada", "memo", partition, first, last),
+        "flush_id": flush_id(log_id, "default", "ada", lane, partition, first, last),
         "tenant_id": "default",
         "user_id": "ada",
-        "lane": "memo",
+        "lane": lane,
         "log_id": log_id,
         "partition": partition,
         "first_offset": first,
@@ -87,4 +99,53 @@ def extracted(*candidates: Candidate, ref: FlushRef | None = None, **changes) ->
 def tagged(*tags: EventTag, ref: FlushRef | None = None, **changes) -> Candidates:
     """Return the answer of the branch ``tag``."""
     values = {"flush": ref or flush_ref(), "branch": "tag", "status": "ok" if tags else "empty", "tags": tags}
+    return Candidates(**(values | changes))
+
+
+def described(*hits: TagHit, ref: FlushRef | None = None, **changes) -> Candidates:
+    """Return the answer of the branch ``domain``."""
+    values = {
+        "flush": ref or flush_ref(),
+        "branch": "domain",
+        "status": "ok" if hits else "empty",
+        "domain": Domain(domain=tuple(hit.name for hit in hits)) if hits else None,
+        "hits": hits,
+    }
+    return Candidates(**(values | changes))
+
+
+def turn(role: Role, content: str, offset: int = 0) -> BatchMessage:
+    """Return a turn of the conversation; its id is ``m`` and its offset."""
+    return BatchMessage(message_id=f"m{offset}", offset=offset, role=role, content=content, occurred_at=SAID)
+
+
+def signal_batch(
+    content: str,
+    *context: BatchMessage,
+    facts: tuple[FactSignal, ...] = ("location",),
+    preferences: tuple[PreferenceSignal, ...] = ("explicit",),
+    **changes,
+) -> FlushBatch:
+    """Return the batch of lane ``facts`` that a message of the user makes: `m`, at offset 9, of the session `s`."""
+    message = BatchMessage(message_id="m", offset=9, role="user", content=content, occurred_at=SAID, session_id="s")
+    return FlushBatch(
+        ref=flush_ref(9, 9, lane="facts", trigger="signal", **changes),
+        messages=(message,),
+        context=context,
+        signals=Signals(facts=facts, preferences=preferences),
+    )
+
+
+def found(*items: FactCandidate | PreferenceCandidate, ref: FlushRef | None = None, **changes) -> Candidates:
+    """Return the answer of the branch ``facts``."""
+    batch = signal_batch("I live in Oslo.")
+    values = {
+        "flush": ref or batch.ref,
+        "branch": "facts",
+        "status": "ok" if items else "empty",
+        "facts": tuple(item for item in items if isinstance(item, FactCandidate)),
+        "preferences": tuple(item for item in items if isinstance(item, PreferenceCandidate)),
+        "messages": (MessageRef(message_id="m", role="user", occurred_at=SAID),),
+        "session_id": "s",
+    }
     return Candidates(**(values | changes))

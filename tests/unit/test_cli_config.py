@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 
 from agents.slots import written_out
 from schemas.pipeline import PipelineConfig
@@ -42,12 +43,13 @@ def test_a_right_file_is_summed_up(run) -> None:
     code, out, err = run("check", str(EXAMPLE))
     assert (code, err) == (0, "")
     assert out.startswith(f"{EXAMPLE} is right: 11 topics, ")
-    assert out.endswith(f" slots, 2 tags, language en, hash {digest}\n")
+    assert out.endswith(f" slots, 2 event tags, 4 tags in the catalogue, language en, hash {digest}\n")
 
     code, out, err = run("check", "--json", str(EXAMPLE))
     assert (code, err) == (0, "")
     found = json.loads(out)
     assert (found["file"], found["topics"], found["tags"], found["hash"]) == (str(EXAMPLE), 11, 2, digest)
+    assert found["catalogue"] == 4
 
 
 def test_the_problems_of_a_wrong_file_are_the_result(run) -> None:
@@ -91,6 +93,19 @@ def test_what_is_shown_is_a_file_that_means_the_same(run) -> None:
     assert load_pipeline(Path("whole.json")) == whole
 
 
+def test_defaults_are_shown_in_groups_of_keys_too(run) -> None:
+    Path("a.yaml").write_text("facts: {similarity: 0.8}\n")
+    _, out, _ = run("show", "a.yaml")
+    shown = yaml.safe_load(out)
+    assert shown["domain"] == {"enabled": False}
+    assert shown["facts"] == {
+        "enabled": True, "signals": [], "similarity": 0.8, "preference_similarity": 0.7, "nearest": 3, "shown": 20,
+        "max_facts": 200, "max_preferences": 50,
+    }  # fmt: skip
+    _, out, _ = run("show", "--json", "a.yaml")
+    assert json.loads(out)["facts"] == shown["facts"]
+
+
 def test_without_a_file_it_is_what_the_settings_name(run) -> None:
     code, out, _ = run("show")
     assert code == 0
@@ -110,7 +125,7 @@ def test_without_a_file_it_is_what_the_settings_name(run) -> None:
 def test_a_wrong_file_is_not_shown(run) -> None:
     Path("a.yaml").write_text("- a\n- b\n")
     code, out, err = run("show", "a.yaml")
-    assert (code, out) == (1, "")
+    assert (code, out) == (2, "")
     assert err == (
         "profilestream: the pipeline file cannot be used:\n"
         "  a.yaml:1:1: must be keys with values, such as `language: ...`, not a list\n"
@@ -122,5 +137,5 @@ def test_every_problem_has_its_line_when_a_command_ends_with_them() -> None:
     with pytest.raises(PipelineFileError) as caught:
         load_pipeline(Path("a.yaml"))
     sentence, code = explain(caught.value)
-    assert code == 1
+    assert code == 2
     assert [line.partition(": ")[0] for line in sentence.splitlines()[1:]] == ["  a.yaml:1:11", "  a.yaml:2:17"]

@@ -5,19 +5,34 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 
-from sinks.errors import SinkRejected, SinkUnavailable
+from sinks.errors import EmbedderUnavailable, SinkRejected, SinkUnavailable
 from streams.cli import root
-from streams.cli.common import SENTENCES, SETTINGS_ERROR, CommandFailed, explain, printable
+from streams.cli.common import (
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    EXIT_REFUSED,
+    EXIT_USAGE,
+    SENTENCES,
+    SETTINGS_ERROR,
+    CommandFailed,
+    explain,
+    printable,
+)
 from streams.kafka import KafkaUnavailable
 from streams.settings import SettingsError
 from streams.topics import TopicsError
+
+DOCUMENTATION = Path(__file__).parents[2] / "docs" / "cli.md"
 
 
 @pytest.fixture
@@ -67,6 +82,71 @@ def test_every_command_has_help(name: str) -> None:
     assert command.get_help(click.Context(command, info_name=name, parent=context)).startswith("Usage: profilestream")
 
 
+def leaves(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Yield the path of every command that has none below it."""
+    if not isinstance(command, click.Group):
+        yield path
+        return
+    context = click.Context(command)
+    for name in command.list_commands(context):
+        below = command.get_command(context, name)
+        assert below is not None
+        yield from leaves(below, (*path, name))
+
+
+@pytest.mark.parametrize("path", list(leaves(root.cli)), ids=" ".join)
+def test_the_help_of_every_command_has_examples_of_itself(path: tuple[str, ...]) -> None:
+    result = CliRunner().invoke(root.cli, [*path, "--help"], prog_name="profilestream")
+    assert result.exit_code == 0
+    examples = result.output.partition("Example")[2].partition("Options:")[0]
+    assert f"profilestream {' '.join(path)}" in examples
+
+
+WITHOUT_RECORDS = {("demo",), ("worker",), ("completion",)}
+"""Commands that print nothing that a program would read."""
+
+ROW = re.compile(r"^\| `profilestream ([\w -]+)` \| (.+?) \| ?(.*?) ?\|$", re.MULTILINE)
+
+
+def command_at(path: tuple[str, ...]) -> click.Command:
+    command: click.Command = root.cli
+    for name in path:
+        assert isinstance(command, click.Group)
+        found = command.get_command(click.Context(command), name)
+        assert found is not None
+        command = found
+    return command
+
+
+def summary(path: tuple[str, ...]) -> str:
+    return root._COMMANDS[path[0]].help if len(path) == 1 else command_at(path).get_short_help_str(200)
+
+
+def test_the_documentation_has_every_command_and_whether_it_prints_json() -> None:
+    rows = {tuple(row[1].split()): (row[2], bool(row[3])) for row in ROW.finditer(DOCUMENTATION.read_text("utf-8"))}
+    has_json = {path: any("--json" in option.opts for option in command_at(path).params) for path in leaves(root.cli)}
+    assert rows == {path: (summary(path), has_json[path]) for path in has_json}
+    assert {path for path, has in has_json.items() if not has} == WITHOUT_RECORDS
+
+
+def test_the_documentation_has_every_exit_code() -> None:
+    codes = re.findall(r"^\| (\d+) \|", DOCUMENTATION.read_text("utf-8"), re.MULTILINE)
+    help_text = CliRunner().invoke(root.cli, ["--help"]).output.partition("Exit codes:")[2].partition("Options:")[0]
+    assert codes == re.findall(r"^ +(\d+) ", help_text, re.MULTILINE)
+    assert {int(code) for code in codes} == {0, EXIT_FAILED, EXIT_USAGE, EXIT_REFUSED, EXIT_INTERRUPTED}
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_completion_script_asks_the_program(shell: str, environment: dict[str, str]) -> None:
+    script = run(environment, "completion", shell)
+    assert (script.returncode, script.stderr) == (0, "")
+    assert "_PROFILESTREAM_COMPLETE" in script.stdout
+    words = {"COMP_WORDS": "profilestream hist", "COMP_CWORD": "1" if shell != "fish" else "hist"}
+    asked = run(environment | words | {"_PROFILESTREAM_COMPLETE": f"{shell}_complete"})
+    assert "history" in asked.stdout
+    assert "deltas" not in asked.stdout
+
+
 def test_a_command_whose_module_is_not_there_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(root._COMMANDS, "later", root._Lazy("not_written_yet", "Nothing."))
     assert "later" not in commands()
@@ -112,6 +192,7 @@ def test_version(environment: dict[str, str]) -> None:
         (KafkaUnavailable("no broker"), 1, "no broker"),
         (TopicsError("topics differ"), 1, "topics differ"),
         (SinkUnavailable("no store"), 1, "no store; start one, for example with `profilestream up`"),
+        (EmbedderUnavailable("no embedder"), 1, "no embedder"),
         (SinkRejected("bad\x07"), 1, "bad\\x07"),
         (CommandFailed("cannot"), 1, "cannot"),
     ],

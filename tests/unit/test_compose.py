@@ -12,12 +12,13 @@ import pytest
 import yaml
 
 from streams.processors import uses_model
-from streams.settings import load_settings
+from streams.settings import MetricsSettings, load_settings
 
 ROOT = Path(__file__).parents[2]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES: dict[str, Any] = COMPOSE["services"]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+NEEDED = {name for name, service in SERVICES.items() if "profiles" not in service}
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 
 every_service = pytest.mark.parametrize("service", SERVICES.values(), ids=SERVICES.keys())
@@ -33,7 +34,8 @@ def pinned(package: str) -> str:
 
 
 def test_the_services_are_those_of_the_design() -> None:
-    assert set(SERVICES) == {"kafka", "clickhouse", "qdrant", "worker"}
+    assert {"kafka", "clickhouse", "qdrant", "worker"} == NEEDED
+    assert set(SERVICES) - NEEDED == {"prometheus", "grafana"}
 
 
 @every_service
@@ -61,12 +63,13 @@ def test_ports_are_open_to_this_machine_only(service: dict[str, Any]) -> None:
 def test_what_is_kept_is_in_a_named_volume(service: dict[str, Any]) -> None:
     assert ("volumes" in service) == ("image" in service)
     for volume in service.get("volumes", []):
-        assert volume.partition(":")[0] in COMPOSE["volumes"]
+        name = volume.partition(":")[0]
+        assert name in COMPOSE["volumes"] or (volume.endswith(":ro") and (ROOT / name).exists())
 
 
 def test_the_worker_waits_for_all_the_others() -> None:
     waits = SERVICES["worker"]["depends_on"]
-    assert waits == {name: {"condition": "service_healthy"} for name in SERVICES if name != "worker"}
+    assert waits == {name: {"condition": "service_healthy"} for name in NEEDED - {"worker"}}
 
 
 def test_the_workers_variables_are_settings_that_name_the_services(
@@ -94,8 +97,15 @@ def test_the_workers_variables_are_settings_that_name_the_services(
 
 
 def test_defaults_reach_the_published_ports() -> None:
-    published = {port.rpartition(":")[0] for one in SERVICES.values() for port in one.get("ports", [])}
+    published = {port.rpartition(":")[0] for name in NEEDED for port in SERVICES[name].get("ports", [])}
     assert published == {"127.0.0.1:9092", "127.0.0.1:8123", "127.0.0.1:6333"}
+
+
+def test_prometheus_reads_the_workers_where_they_serve_their_metrics() -> None:
+    scraped = yaml.safe_load((ROOT / "deploy" / "prometheus.yml").read_text())["scrape_configs"][0]["dns_sd_configs"][0]
+    assert scraped["names"] == ["worker"]
+    assert scraped["port"] == MetricsSettings().port
+    assert "ports" not in SERVICES["worker"]
 
 
 def test_qdrant_is_the_release_that_its_client_is_made_for() -> None:

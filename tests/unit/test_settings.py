@@ -8,7 +8,18 @@ from pathlib import Path
 import pytest
 
 from streams import registry
-from streams.settings import Settings, SettingsError, describe, load_settings, variable, without_credentials
+from streams.processors import half_named, uses_model
+from streams.settings import (
+    KafkaSettings,
+    ModelSettings,
+    Settings,
+    SettingsError,
+    describe,
+    load_settings,
+    variable,
+    without_credentials,
+)
+from streams.topics import Topics
 
 
 @pytest.fixture(autouse=True)
@@ -222,3 +233,30 @@ def test_every_setting_has_a_variable_and_is_described(monkeypatch: pytest.Monke
 )
 def test_addresses_without_credentials(url: str, shown: str) -> None:
     assert without_credentials(url) == shown
+
+
+@pytest.mark.parametrize(
+    ("values", "uses", "missing"),
+    [
+        ({}, False, None),
+        ({"name": "m", "api_key": "k"}, True, None),
+        ({"name": "m", "base_url": "http://vllm:8000/v1"}, True, None),
+        ({"name": "m"}, False, "OPENAI_API_KEY"),
+        ({"api_key": "k"}, False, "OPENAI_MODEL"),
+        ({"base_url": "http://vllm:8000/v1"}, False, None),
+        ({"name": "m", "processor": "rules"}, False, None),
+        ({"name": "m", "processor": "llm"}, True, None),
+    ],
+)
+def test_a_model_of_which_half_is_set(values: dict[str, str], uses: bool, missing: str | None) -> None:
+    model = ModelSettings.model_validate(values)
+    assert uses_model(model) is uses
+    told = half_named(model)
+    assert told is None if missing is None else missing in (told or "")
+
+
+def test_installations_with_a_prefix_have_a_group_each() -> None:
+    assert KafkaSettings().group_id == "profilestream"
+    assert KafkaSettings(topic_prefix="a.").group_id == "a.profilestream"
+    assert KafkaSettings(topic_prefix="a.", group_id="own").group_id == "own"
+    assert Topics.of(KafkaSettings(topic_prefix="a.")).profiles_changelog == "a.profilestream-profiles-changelog"

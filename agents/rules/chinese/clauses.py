@@ -8,12 +8,13 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from agents.rules.chinese.words import OCCUPATIONS, OTHERS, PETS
+from agents.rules.chinese.words import ABILITIES, OCCUPATIONS, OTHERS, PETS, PLACES
 from agents.rules.rulebook import Clause
 
 _BOUNDARY: Final = re.compile(
-    r"[，,；;：:!！。～~|—]+|\s{2,}|(?<=[\u4e00-\u9fff])(?=(?:但是?|不过|而且|可是|然而|因为|所以|也不喜欢|也不吃|更喜欢)(?!不过))|(?<=[\u4e00-\u9fff]) (?=[我也])"
+    r"[，,；;：:!！。～~|—]+|\s{2,}|(?<=[\u4e00-\u9fff])(?=(?:但是?|不过(?!敏)|而且|可是|然而|因为|所以|也不喜欢|也不吃|更喜欢)(?!不过))|(?<=[\u4e00-\u9fff]) (?=[我也])"
 )
+_COORDINATES: Final = re.compile(r"坐标[：:]\s*")
 _NAMED_LATER: Final = re.compile(rf"((?:{PETS}|女儿|儿子|妹妹|弟弟|姐姐|哥哥))[，,]\s*(?:它|她|他|名字|的)*叫(?:做)?")
 _LISTED: Final = re.compile(
     r"(?:喜欢|热爱|爱好是|爱好有)[^，,。；;我你了]{1,8}(?:(?:[，,][^，,。；;！!\s我你您他她它了吧的很也都不没是就在啊呢吗谢好但被次极差太真会能要让给有人多少第这那]{1,4}|[，,][听看打弹唱做吃玩][^，,。；;！!\s我你他她它了吧的很也都不没是就在]{1,5})){2,}(?=$|[。！!])"
@@ -34,7 +35,7 @@ _HYPOTHETICAL: Final = re.compile(
     r"如果|要是|假如|假设|假使|倘若|若是|万一|除非|等我|希望我|但愿|幻想|梦见|梦到|做梦|假装|就好比|好像|仿佛|比如说?我|真想|多希望|恨不得|小时候|(?:小说|故事|电影|剧|书)里|上辈子|下辈子"
 )
 _REPORT: Final = re.compile(
-    rf"^(?!我(?!{OTHERS})).*(?:(?<![小传])说过?|说道|(?<![顾学疑访])问|告诉我?|觉得|认为|以为|写道|喊|表示|劝我?)(?:我.*)?$"
+    rf"^(?!我(?!{OTHERS})).*(?:(?<![小传接])说过?|说道|(?<![顾学疑访])问|告诉我?|觉得|认为|以为|写道|喊|表示|劝我?)(?:我.*)?$"
     r"|(?:有人|别人|[他她]们?|大家)(?:都|总|老|常)?(?:说|问|觉得|以为)|引用|听说|^(?:用户|例如|比如|示例|例子|模板|客户|对方|你|甲|乙|问|答)$"
 )
 _SPOKEN_TO: Final = re.compile(r"^(?:跟|和|对|向)(?:你|您|大家)(?:说|分享|介绍)")
@@ -42,12 +43,15 @@ _SELF: Final = re.compile(rf"我(?!{OTHERS})")
 _OTHER: Final = re.compile(
     rf"(?:我{OTHERS}|[你您他她它]|咱|大家|朋友|同事|老板|领导|女儿|儿子|孩子|老公|老婆|妈妈|爸爸|爷爷|奶奶|妹妹|弟弟|姐姐|哥哥|男朋友|女朋友|男友|女友|室友|同学|老师|医生|客户|邻居|有(?:个|一个|位)|这|那|[小老阿][\u4e00-\u9fff]{{1,2}}(?:喜欢|是|在|也|不|住|说|叫))"
 )
+_OF_ANOTHER: Final = re.compile(
+    r"我.{0,4}?(?:知道|听说|发现|看到|看见|觉得|感觉|记得|认识|相信|猜|想)[^，。]{0,4}?[他她它你您]"
+)
 _CARRIED: Final = re.compile(
     r"(?:现在|目前|还|也|又|刚|已经|一直|最近|就|特别|最|很|非常|尤其|更|平时|比较|以前|从小|今年|去年|上个?月|上周)*"
-    r"(?:住在|搬到|搬来|搬去|来自|是一?[名个位]|是.{0,8}人$|在.{1,12}(?:工作|上班|上学|读书|读研|生活|念书|行业)|在.{2,12}(?:做|当)|喜欢|爱|热爱|讨厌|不喜欢|不爱"
+    rf"(?:住在|住(?:{PLACES})|搬到|搬来|搬去|来自|是一?[名个位]|是.{{0,8}}人$|在.{{1,12}}(?:工作|上班|上学|读书|读研|生活|念书|行业)|在.{{2,12}}(?:做|当)|喜欢|爱|热爱|讨厌|不喜欢|不爱"
     r"|养了|有一?[个只条]|有[两三][个只]|\d{1,2}岁|毕业|学的|主修|从事|做|当|对.{1,10}过敏|没有|不吃|不喝|吃素|结婚|离婚|单身|未婚|已婚|离职"
     r"|辞职|跳槽|入职|换了|换工作|会说|会弹|会讲|生于|出生|老家|性格|每[天周]|打算|计划|姓|叫|生了|买了|退休|考上|考过|升职|升了|戒|不抽|不再|开始喜欢"
-    rf"|爱上|迷上|是.{{0,8}}(?:{OCCUPATIONS})$)"
+    rf"|负责|不?会(?:{ABILITIES})|爱上|迷上|是.{{0,8}}(?:{OCCUPATIONS})$)"
 )
 
 
@@ -57,26 +61,30 @@ def clauses(sentence: str) -> Iterator[Clause]:
     A left-out 我 is put back while the user goes on being the subject ("我叫许岩，住在北京"). From a condition
     or someone's reported words on, nothing more of the sentence is yielded.
     """
-    text = _NAMED_LATER.sub(r"\1叫", sentence)
+    text = _NAMED_LATER.sub(r"\1叫", _COORDINATES.sub("坐标", sentence))
     text = _LISTED.sub(lambda items: items[0].replace("，", "、").replace(",", "、"), text)
     greets = bool(_GREETING.search(text) or _MEETING.search(text))
     subject: str | None = None
+    opening = ""
     text = _TITLE.sub(lambda title: title[0].translate(_HIDE), text)
     for piece in _BOUNDARY.split(text):
-        rest = _strip_lead(piece.translate(_SHOW).strip(' 、。.?？*•-"“”'))
+        whole = piece.translate(_SHOW).strip(' 、。.?？*•-"“”')
+        rest = _strip_lead(whole)
+        opening += whole.removesuffix(rest)
         if not rest:
             continue
         if _HYPOTHETICAL.search(rest) or (_REPORT.search(rest) and not _SPOKEN_TO.match(rest)):
             return
         if _SELF.match(rest):
-            subject = "self"
+            subject = "other" if _OF_ANOTHER.match(rest) else "self"
         elif rest.startswith("我"):
             subject = "other"
         elif subject == "self" and _CARRIED.match(rest):
             rest = "我" + rest
         elif _OTHER.match(rest):
             subject = "other"
-        yield Clause(rest, greets=greets, implied=not rest.startswith("我") and subject is None)
+        yield Clause(rest, greets=greets, implied=not rest.startswith("我") and subject is None, opening=opening)
+        opening = ""
 
 
 def _strip_lead(piece: str) -> str:

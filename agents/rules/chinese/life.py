@@ -54,7 +54,7 @@ def _life_rules() -> tuple[Rule, ...]:
 
 def _home_rules() -> tuple[Rule, ...]:
     kin = rf"(?:我们?家?的?|我)(?P<role>{KIN})"
-    bare = r"(?P<role>老板|领导|老婆|老公|女朋友|男朋友|女儿|儿子)"
+    bare = r"(?P<role>老板|领导|老婆|老公|女朋友|男朋友|女儿|儿子|同事|室友)"
     pet_count = r"(?:一|两|三|几|[1-9])?[只条个匹]"
     return (
         Rule(
@@ -88,7 +88,7 @@ def _home_rules() -> tuple[Rule, ...]:
         ),
         Rule(
             "children",
-            rf"我{ADVERBS}有(?P<children>(?:一|两|三|四)?个?(?:{NUMBER}岁的?)?(?:女儿|儿子|孩子|宝宝)|一儿一女|一对双胞胎)(?!叫)",
+            rf"我{ADVERBS}有(?P<children>(?:[一两二三四五六七八九十\d]个)?(?:{NUMBER}岁的?)?(?:女儿|儿子|孩子|宝宝)|一儿一女|一对双胞胎)(?!叫)",
             (Give(slots.CHILDREN, "{children}", values.counted),),
         ),
         Rule(
@@ -147,8 +147,11 @@ def _home_rules() -> tuple[Rule, ...]:
         ),
         Rule(
             "allergy gone",
-            rf"我{ADVERBS}对(?P<thing>.{{1,10}}?)(?:已经)?不(?:再)?过敏了?$",
-            (Give(slots.ALLERGIES, "{thing}", values.items, retracts=True),),
+            rf"我{ADVERBS}对(?P<thing>.{{1,10}}?)(?:(?:已经)?不(?:再)?过敏了|(?:已经不|不再)过敏)$|我{ADVERBS}对(?P<not>(?!什么).{{1,10}}?)不过敏的?$",
+            (
+                Give(slots.ALLERGIES, "{thing}", values.items, retracts=True),
+                Give(slots.ALLERGIES, "{not}", values.items, retracts=True, if_known=True),
+            ),
         ),
         Rule(
             "health",

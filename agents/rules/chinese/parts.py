@@ -22,6 +22,8 @@ COMPANY: Final = rf"(?P<company>(?:{words.COMPANIES})|[\u4e00-\u9fffA-Za-z]{{0,1
 KIN: Final = "|".join(sorted(words.KIN, key=lambda word: (-len(word), word)))
 FAVORITES: Final = "|".join(sorted(words.FAVORITES, key=lambda word: (-len(word), word)))
 NUMBER: Final = r"(?:\d{1,3}|[一二两三四五六七八九十百]{1,4})"
+RATHER: Final = r"(?:而不是|而不想|而非)"
+"""Between what is preferred and what is not."""
 LIKE: Final = r"(?:喜欢上|喜欢|热爱|酷爱|喜爱|偏爱|钟爱|爱上|迷上|爱好|爱(?!人|情|心|好|的|我|你|她|他|国|尔))"
 DISLIKE: Final = r"(?:不太喜欢|不怎么喜欢|不是很喜欢|不喜欢|不太爱|不爱|讨厌|受不了|很烦|反感)"
 THING: Final = r"(?P<thing>.+)"

@@ -54,12 +54,18 @@ def _person_rules() -> tuple[Rule, ...]:
         ),
         Rule(
             "location",
-            rf"我(?:们|和[^你他她]{{1,6}}?(?:一起)?|跟[^你他她]{{1,6}}?(?:一起)?)?{ADVERBS}(?:定居|常住|住|生活|居住|搬家|搬|调|移居)(?:在|到|去|来|于)(?:了)?{PLACE}(?:了|住|生活|定居|工作|上班|的)*(?:[一二两三四五六七八九十几多半\d]+(?:年|个月|天).*)?$|我{ADVERBS}(?:人)?在(?P<other>{words.PLACES})(?:市|这边)?(?:工作|上班|生活|定居|打拼|上学|读书|读研|念书|读大学|上大学|住|做|当)|我{ADVERBS}住(?P<third>{words.PLACES})$",
+            rf"我(?:们|和[^你他她]{{1,6}}?(?:一起)?|跟[^你他她]{{1,6}}?(?:一起)?)?{ADVERBS}(?:从[^，,你他她]{{2,8}}?)?(?:定居|常住|住|生活|居住|搬家|搬|调|移居)(?:在|到|去|来|于)(?:了)?{PLACE}(?:了|住|生活|定居|工作|上班|的)*(?:[一二两三四五六七八九十几多半\d]+(?:年|个月|天).*)?$|我{ADVERBS}(?:人)?在(?P<other>{words.PLACES})(?:市|这边)?(?:工作|上班|生活|定居|打拼|上学|读书|读研|念书|读大学|上大学|住|做|当)|我{ADVERBS}现?[住居](?P<third>(?:{words.PLACES}){HAN}{{0,4}}?)(?:这边|那边)?了?$",
             (
                 Give(slots.LOCATION, "{place}", values.place),
                 Give(slots.LOCATION, "{other}"),
-                Give(slots.LOCATION, "{third}"),
+                Give(slots.LOCATION, "{third}", values.place),
             ),
+        ),
+        Rule(
+            "coordinates",
+            rf"(?:我的?)?坐标(?:是|在)? ?(?P<place>(?:{words.PLACES}){HAN}{{0,6}})$",
+            (Give(slots.LOCATION, "{place}", values.place),),
+            implied_too=True,
         ),
         Rule(
             "location left",
@@ -90,6 +96,11 @@ def _person_rules() -> tuple[Rule, ...]:
             "not married",
             r"我(?:还|现在|目前)*(?P<status>没有?结婚|没有?对象|没有?女朋友|没有?男朋友)",
             (Give(slots.MARITAL_STATUS, "{status}"),),
+        ),
+        Rule(
+            "in a couple",
+            rf"我{ADVERBS}(?:有了?|交了?|找到了?|谈了?)(?:一?个)?(?P<who>女朋友|男朋友|女友|男友|对象)(?:了)?(?:$|(?=叫|名叫))",
+            (Give(slots.MARITAL_STATUS, "有{who}", values.couple),),
         ),
         Rule(
             "personality",

@@ -1,4 +1,4 @@
-"""Chinese rules about what the user likes, dislikes and does, and how they want to be answered."""
+"""Chinese rules about what the user likes, dislikes and does."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ from typing import Final
 
 from agents.rules import slots
 from agents.rules.chinese import values, words
-from agents.rules.chinese.parts import ADVERBS, DISLIKE, FAVORITES, LIKE, THING
+from agents.rules.chinese.parts import ADVERBS, DISLIKE, FAVORITES, LIKE, RATHER, THING
 from agents.rules.rulebook import Give, Rule
 
 
 def _like_rules() -> tuple[Rule, ...]:
     like, dislike = slots.LIKES, slots.DISLIKES
     return (
-        Rule("likes", rf"我{ADVERBS}{LIKE}了?(?!了|的){THING}(?<!了)$", (Give(like, "{thing}", values.items),)),
+        Rule(
+            "likes",
+            rf"我{ADVERBS}{LIKE}了?(?!了|的|.*{RATHER}){THING}(?<!了)$",
+            (Give(like, "{thing}", values.items),),
+        ),
         Rule(
             "interested in",
             rf"我{ADVERBS}对(?P<thing>[^你他她]{{1,12}}?){ADVERBS}(?:十分|相当|颇)?(?<!不)(?:感兴趣|有兴趣)$",
@@ -62,7 +66,7 @@ def _like_rules() -> tuple[Rule, ...]:
         ),
         Rule(
             "instruments",
-            rf"我{ADVERBS}(?:会|在学|在练|学过|练了?.{{0,3}}年?)(?:弹|拉|吹|打)?(?P<instrument>{words.INSTRUMENTS})",
+            rf"我{ADVERBS}(?:会|在学|在练|练了?.{{0,3}}年?)(?:弹|拉|吹|打)?(?P<instrument>{words.INSTRUMENTS})",
             (Give(slots.INSTRUMENTS, "{instrument}"),),
         ),
         Rule(
@@ -73,34 +77,4 @@ def _like_rules() -> tuple[Rule, ...]:
     )
 
 
-def _manner_rules() -> tuple[Rule, ...]:
-    ask = r"(?:我希望你|以后|请你?|麻烦你?|拜托|回答|回复|跟我|和我|说话|的时候|时|尽量|都|能|可以|从现在起)*"
-    return (
-        Rule(
-            "brevity",
-            rf"{ask}(?P<manner>(?:回答|回复|说)?(?:得|尽量)?(?:简短|简洁|简单|直接|精简|详细)(?:一点|一些|点|些)(?:儿)?|(?:直接)?说重点|长话短说|一句话回答|别(?:太)?啰嗦|不要(?:太)?啰嗦)(?:就好|就行|吧|哦|哈|回答我?|说)?$",
-            (Give(slots.COMMUNICATION, "{manner}"),),
-            implied_too=True,
-        ),
-        Rule(
-            "language of replies",
-            rf"{ask}(?P<manner>(?:用|说|讲)(?:{words.LANGUAGES})(?:回答|回复|跟我说|和我说|聊|交流))",
-            (Give(slots.COMMUNICATION, "{manner}"),),
-            implied_too=True,
-        ),
-        Rule(
-            "no emojis",
-            rf"{ask}(?P<manner>(?:别|不要|不用|少)(?:用|发|带|加)(?:表情(?:符号|包)?|emoji|感叹号|术语|英文))(?:了|啦|吧|哦)?$",
-            (Give(slots.COMMUNICATION, "{manner}"),),
-            implied_too=True,
-        ),
-        Rule(
-            "form of address",
-            r"(?:以后|请|你)*(?P<manner>(?:别|不要)叫我(?:您|亲|亲爱的|先生|女士|小姐))",
-            (Give(slots.COMMUNICATION, "{manner}"),),
-            implied_too=True,
-        ),
-    )
-
-
-RULES: Final = (*_like_rules(), *_manner_rules())
+RULES: Final = _like_rules()

@@ -187,6 +187,11 @@ def marital(text: str) -> list[str]:
     return [{"结婚": "已婚", "离婚": "离异", "订婚": "已订婚", "单身狗": "单身"}.get(text, text)]
 
 
+def couple(text: str) -> list[str]:
+    """Return 有女朋友 for 有女友."""
+    return [re.sub(r"(?<=[男女])友", "朋友", text)]
+
+
 def workplace(text: str) -> list[str]:
     """Return an employer, unless it is somewhere one also goes without working there."""
     found = organisation(text)
@@ -212,3 +217,31 @@ def pets(text: str) -> list[str]:
 def no_allergies(text: str) -> list[str]:
     """Return the value of 我没有什么过敏的: that there is none."""
     return ["没有过敏"] if "没" in text else ["不过敏"]
+
+
+def make(text: str) -> list[str]:
+    """Return 特斯拉 for 一辆特斯拉: what a thing is, not how it is."""
+    text = re.sub(r"^(?:一?[辆台部套个款]|最?新的?|买的)*", "", _trim(text))
+    refused = r"[我你他她它的]|坏|旧|好|最|很|太|什么|谁|借|租|为了|红|白|黑|蓝|灰"
+    return [text] if 1 < len(text) <= _ITEM_LIMIT + 6 and not re.search(refused, text) else []
+
+
+def manner(text: str) -> list[str]:
+    """Return how answers should be, when it says so of answers, or can only be about them."""
+    shapeless = r"(?:简单|具体|直接|短|轻松|随意|全面|专业|活泼|温柔|幽默|随和|代码|例子|段落|步骤|流程图|图表|清单)的?"
+    return [] if re.fullmatch(shapeless, text) else [text]
+
+
+def tool(text: str) -> list[str]:
+    """Return the name of a tool."""
+    return [] if re.fullmatch(r"(?i:ai|app|ok|a|b|it)", text) else [text]
+
+
+def topic(text: str) -> list[str]:
+    """Return what is talked of."""
+    return items(text) if not re.search(r"话$|起来|下去|天$|一聊|到$|[过完]$|[这那]|啥", _trim(text)) else []
+
+
+def shown(text: str) -> list[str]:
+    """Return what is not to be sent or recommended: a kind of thing, not a message."""
+    return items(text) if not re.search(r"消息|信息|邮件|脾气|火|呆|愁|言|[一两几\d][个条部本家首]", text) else []

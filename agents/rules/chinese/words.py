@@ -122,3 +122,49 @@ FAVORITES: Final = {
 MOODS: Final = _alternation(
     "开心 高兴 快乐 难过 伤心 累 疲惫 焦虑 紧张 担心 生气 烦躁 烦 沮丧 孤独 抑郁 压抑 兴奋 无聊 骄傲 失望 感动 放松 害怕 迷茫 无助 郁闷 幸福 激动 低落 委屈"
 )
+
+BELONGINGS: Final = {
+    "车": "car", "房": "house", "房子": "house", "电脑": "computer", "笔记本": "computer", "手机": "phone", "相机": "camera",
+    "键盘": "keyboard", "自行车": "bike", "平板": "tablet", "耳机": "headphones",
+}  # fmt: skip
+"""Things that people name a make of, and the sub-topic of `belongings`."""
+
+POSSESSIONS: Final = _alternation(
+    "驾照 驾驶证 护照 签证 绿卡 社保 医保 房贷 车贷 车 房 房子 私家车 汽车 摩托车 电动车 自行车 教师资格证 律师证 健身卡 钢琴 吉他 相机 单反"
+)
+"""Things that 我有 is worth telling of; one also has time, questions and ideas."""
+
+ABILITIES: Final = (
+    _alternation(
+        "游泳 开车 骑车 骑自行车 骑马 做饭 做菜 烧菜 烘焙 编程 写代码 写程序 滑雪 滑冰 滑板 冲浪 潜水 唱歌 跳舞 画画 书法 摄影 修图 剪视频 剪辑 下棋 下围棋 下象棋 打麻将"
+        " 打字 理财 炒股 织毛衣 缝纫 魔方 喝酒 手语 盲文"
+    )
+    + rf"|[打踢](?:{SPORTS})|[弹拉吹打](?:{INSTRUMENTS})|(?:[说讲])?(?:{LANGUAGES})"
+    + r"|(?:用|写)?(?:Python|Java(?:Script)?|Go|Rust|C\+\+|SQL|Excel|PS|Photoshop|CAD)"
+)
+"""What one can or cannot do; 我会 is more often a promise."""
+
+PARTS_OF_TIME: Final = (
+    r"(?:每天)?(?:早上|早晨|清晨|上午|中午|下午|傍晚|晚上|夜里|深夜|半夜|凌晨|睡前)|周末|工作日|节假日|假期|周[一二三四五六日天]|星期[一二三四五六日天]|上班时间?|上班的时候|下班后|下班以后|开会的时候"
+    r"|(?:早上|上午|下午|晚上)?[一二三四五六七八九十\d]{1,2}点(?:半)?(?:以后|之后|以前|之前|后|前)"
+)
+"""Times of the day and the week."""
+
+TOOLS: Final = _alternation(
+    "微信 企业微信 钉钉 飞书 QQ 邮件 腾讯会议 记事本 备忘录 印象笔记 有道云笔记 语雀 石墨文档 金山文档 WPS 思维导图 剪映 美图秀秀 小红书 淘宝 支付宝 高德地图 百度地图 网易云音乐"
+)
+"""Software whose Chinese name is no other word; names in Latin letters speak for themselves."""
+
+ROUTINES: Final = _alternation(
+    "起床 睡觉 熬夜 加班 出差 午睡 午休 早起 晚睡 早睡 失眠 赖床 喝咖啡 喝茶 喝奶茶 喝酒 抽烟 吃早餐 吃早饭 吃夜宵 吃外卖 点外卖 做饭 遛狗 冥想 写日记 记账 看书 阅读 看新闻 坐地铁 开车上班 骑车上班 健身 跑步"
+    " 运动 锻炼 散步 看电影 逛街 旅行 旅游 吃辣 吃甜食 迟到 吃早点 泡脚 练字 追剧 打游戏"
+)
+"""What people do regularly."""
+
+TOPICS: Final = _alternation(
+    "天气 气温 旅游 旅行 自驾 酒店 机票 高铁 地铁 餐厅 美食 菜谱 做饭 烘焙 咖啡 奶茶 茶叶 火锅 烧烤 早餐 减肥 健身 跑步 瑜伽 游泳 爬山 徒步 骑行 睡眠 失眠 养生 健康 医院 疫苗 感冒 体检 电影 电视剧 综艺 动漫"
+    " 音乐 演唱会 歌手 小说 读书 诗歌 书法 绘画 摄影 手工 舞蹈 戏曲 话剧 展览 博物馆 游戏 直播 短视频 穿搭 护肤 化妆 购物 快递 园艺 养花 宠物 环保 政治 历史 哲学 心理学 科学 物理 化学 生物 数学 经济 理财 股票"
+    " 基金 保险 贷款 房贷 租房 买房 装修 家具 汽车 单车 家庭 孩子 育儿 婚礼 婚姻 生日 春节 中秋 友情 恋爱 爱情 相亲 分手 工作 求职 面试 简历 加班 升职 薪资 工资 创业 会议 项目 营销 编程 代码 软件 数据库 机器学习"
+    " 人工智能 大数据 电脑 手机 网络 学校 大学 高考 考研 考试 作业 论文 留学 英语 压力 焦虑 抑郁 冥想 志愿者 污染 能源 航天 机器人"
+)
+"""Common nouns that say what a conversation is about."""

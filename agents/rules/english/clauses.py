@@ -15,6 +15,7 @@ _CONTRACTIONS: Final = tuple(
     for short, full in (
         (r"\bI'm\b|(?-i:\bim\b)", "I am"),
         (r"\bI've\b", "I have"),
+        (r"\bI'd (?=(?:rather|prefer|like|love)\b)", "I would "),
         (r"\bwe've\b", "we have"),
         (r"\bdon't\b", "do not"),
         (r"\bdoesn't\b", "does not"),
@@ -33,7 +34,7 @@ _SUBJECT: Final = (
 _CONJUNCTION: Final = r"(?:and|but|so|because|since|although|though|while|yet|then|as|plus|or)"
 _CARRIED: Final = (
     r"(?:am|work (?:as|at|for|in|from)|live (?:in|with)|(?:just |recently )*moved to|have (?:a|an|two|three|no)|do not|no longer|speak"
-    r"|study|hate|enjoy|got|cannot stand|grew up in|(?:really |also |absolutely )+(?:like|love|enjoy|hate))\b"
+    r"|study|hate|enjoy|got|(?:just |recently )*(?:joined|left|became)|cannot stand|grew up in|(?:really |also |absolutely )+(?:like|love|enjoy|hate))\b"
 )
 _BOUNDARY: Final = re.compile(
     rf"\s*[;:!—–|]\s*|\s+-+\s+|(?<!\bSt)(?<!\b[DM]r)(?<!\bMt)(?<!\bMs)(?<!\bMrs)\.\s+|\s*…\s*|,\s+(?={_CONJUNCTION}?\s*{_SUBJECT})|,\s+(?:but|so|because|although|though|yet|while)\s+"
@@ -82,10 +83,14 @@ def clauses(sentence: str) -> Iterator[Clause]:
             text = short.sub(full, text)
     greets = bool(_MEETING.search(text))
     of_user = False
+    opening = ""
     for piece in _BOUNDARY.split(text):
-        rest, greeted = _strip_lead(piece)
+        whole = piece.strip(" ,.*•-")
+        rest, greeted = _strip_lead(whole)
         greets = greets or greeted
+        opening += whole.removesuffix(rest)
         if not rest:
+            opening += " "
             continue
         if _HYPOTHETICAL.match(rest) or _REPORT.search(rest):
             return
@@ -93,11 +98,12 @@ def clauses(sentence: str) -> Iterator[Clause]:
             rest = "I " + rest
         else:
             of_user = bool(_ME.match(rest))
-        yield Clause(rest, greets=greets)
+        yield Clause(rest, greets=greets, opening=opening)
+        opening = ""
 
 
 def _strip_lead(piece: str) -> tuple[str, bool]:
-    rest, greeted = piece.strip(" ,.*•-"), False
+    rest, greeted = piece, False
     while True:
         if match := _GREETING.match(rest):
             greeted = True

@@ -8,7 +8,7 @@ from typing import Final
 
 from agents.rules import slots
 from agents.rules.english import values, words
-from agents.rules.english.parts import ADVERBS, END, EVERYONE, MANY, NAME, PEOPLE, RELATIVES, WHEN, WORD
+from agents.rules.english.parts import ADVERBS, END, EVERYONE, MANY, NAME, NO_MORE, NOW, PEOPLE, RELATIVES, WHEN, WORD
 from agents.rules.rulebook import Give, Rule
 
 
@@ -29,6 +29,11 @@ def _life_rules() -> tuple[Rule, ...]:
         Rule(
             "marriage event",
             rf"{done}(?P<event>(?:got (?:married|engaged|divorced)|broke up with my (?:girlfriend|boyfriend|partner)){WHEN})",
+            (Give(slots.MARRIAGE_EVENT, "{event}", values.event),),
+        ),
+        Rule(
+            "broke up",
+            rf"(?:{done}|we (?:have |just |finally |recently )*)(?P<event>(?:broke|broken|split) up(?! with)(?: again)?{WHEN}){END}",
             (Give(slots.MARRIAGE_EVENT, "{event}", values.event),),
         ),
         Rule(
@@ -83,6 +88,12 @@ def _home_rules() -> tuple[Rule, ...]:
             names=PEOPLE,
         ),
         Rule(
+            "relative is",
+            rf"my (?P<role>{EVERYONE}) is (?!(?:{words.DEMONYMS})\b){NAME}{END}",
+            (Give(("relationship", "{role}"), "{name}", values.named),),
+            names=PEOPLE,
+        ),
+        Rule(
             "relative, name beside",
             rf"my (?:lovely |dear |new |\d+[- ]year[- ]old )?(?P<role>{RELATIVES}),? {NAME}",
             (Give(("relationship", "{role}"), "{name}", values.named),),
@@ -96,7 +107,7 @@ def _home_rules() -> tuple[Rule, ...]:
         ),
         Rule(
             "children",
-            rf"(?:I|we) (?:also )?have (?P<children>{MANY} (?:\w+ )?(?:kids|children|sons|daughters)|an? (?:\w+[- ]){{0,3}}?(?:son|daughter|baby|toddler))(?! (?:named|called))(?:{END}| and\b| who\b)",
+            rf"(?:I|we) (?:also )?have (?P<children>{MANY} (?:\w+ )?(?:kids|children|sons|daughters)|an? (?:\w+[- ]){{0,3}}?(?:son|daughter|baby|toddler))(?! (?:named|called))(?:{NOW}{END}| and\b| who\b)",
             (Give(slots.CHILDREN, "{children}", values.counted),),
         ),
         Rule(
@@ -106,7 +117,7 @@ def _home_rules() -> tuple[Rule, ...]:
         ),
         Rule(
             "siblings",
-            rf"I (?:also )?have (?P<siblings>(?:{MANY}|an?|no) (?:older |younger |little |big |twin )?(?:brothers?|sisters?|siblings))(?! (?:named|called))(?:{END}| and (?P<more>(?:{MANY}|an?) (?:\w+ )?(?:brothers?|sisters?))| who\b)",
+            rf"I (?:also )?have (?P<siblings>(?:{MANY}|an?|no) (?:older |younger |little |big |twin )?(?:brothers?|sisters?|siblings))(?! (?:named|called))(?:{NOW}{END}| and (?P<more>(?:{MANY}|an?) (?:\w+ )?(?:brothers?|sisters?))| who\b)",
             (Give(slots.SIBLINGS, "{siblings}", values.counted), Give(slots.SIBLINGS, "{more}", values.counted)),
         ),
         Rule("only child", r"I am (?:an|the) (?P<siblings>only child)\b", (Give(slots.SIBLINGS, "{siblings}"),)),
@@ -117,7 +128,7 @@ def _home_rules() -> tuple[Rule, ...]:
         ),
         Rule(
             "pet",
-            rf"(?:I|we) (?:also |now |just )*(?:have|got|adopted|own) (?P<pet>(?:{MANY}|an?) (?:\w+[- ]){{0,2}}?(?:{words.PETS})s?)(?: and (?P<more>(?:{MANY}|an?) (?:{words.PETS})s?))?(?! (?:named|called|person|allergy|calendar|hair|toy|video)\b)(?:{END}| and\b| who\b| at home\b)",
+            rf"(?:I|we) (?:also |now |just )*(?:have|got|adopted|own) (?P<pet>(?:{MANY}|an?) (?:\w+[- ]){{0,2}}?(?:{words.PETS})s?)(?: and (?P<more>(?:{MANY}|an?) (?:{words.PETS})s?))?(?! (?:named|called|person|allergy|calendar|hair|toy|video)\b)(?:{NOW}{END}| and\b| who\b)",
             (Give(slots.PETS, "{pet}", values.counted), Give(slots.PETS, "{more}", values.counted)),
         ),
         Rule(
@@ -127,7 +138,7 @@ def _home_rules() -> tuple[Rule, ...]:
         ),
         Rule(
             "household",
-            rf"I {ADVERBS}live (?P<household>alone|by myself|on my own|with my [\w ]+?){END}",
+            rf"I {ADVERBS}live (?P<household>alone|by myself|on my own|with my [\w ]+?){NOW}{END}",
             (Give(slots.HOUSEHOLD, "{household}"),),
         ),
         Rule(
@@ -156,8 +167,11 @@ def _home_rules() -> tuple[Rule, ...]:
         ),
         Rule(
             "allergy gone",
-            r"I am (?:no longer|not) allergic to (?!anything)(?P<thing>.+?)(?: any ?more)?$",
-            (Give(slots.ALLERGIES, "{thing}", values.items, retracts=True),),
+            rf"I am (?:no longer allergic to|not allergic to(?=.*{NO_MORE})) (?!anything)(?P<thing>.+?)(?:{NO_MORE})?$|I am not allergic to (?!anything|.*{NO_MORE})(?P<not>.+)$",
+            (
+                Give(slots.ALLERGIES, "{thing}", values.items, retracts=True),
+                Give(slots.ALLERGIES, "{not}", values.items, retracts=True, if_known=True),
+            ),
         ),
         Rule(
             "health",
@@ -176,8 +190,13 @@ def _home_rules() -> tuple[Rule, ...]:
         ),
         Rule(
             "does not eat",
-            rf"I {ADVERBS}(?P<diet>(?:do not|never|cannot) eat (?!anything|much|out|enough|breakfast yet|at|for|well|in|there|here|more|too|like|so|any\b)[\w\- ]+?){END}",
+            rf"I {ADVERBS}(?P<diet>(?:do not|never|cannot|can not) eat (?!anything|much|out|enough|breakfast yet|at|for|well|in|there|here|more|too|like|so|any\b)[\w\- ]+?){END}",
             (Give(slots.DIET, "{diet}", values.diet),),
+        ),
+        Rule(
+            "eats again",
+            rf"I {ADVERBS}eat (?P<diet>[\w\-]+(?: [\w\-]+)?) (?:again|now){END}",
+            (Give(slots.DIET, "no {diet}", values.diet_over, retracts=True, if_known=True),),
         ),
         Rule(
             "smoking",

@@ -23,6 +23,8 @@ ORGANISATION: Final = (
 TITLE: Final = rf"(?P<title>(?:an? |the )?(?:[\w\-]+ ){{0,4}}?(?:{words.OCCUPATIONS}))\b"
 AT: Final = rf"(?: (?:at|for|with) {ORGANISATION})?"
 LIKE: Final = r"(?:like|love|enjoy|adore|prefer|am (?:very |so |really |quite |totally |super )?(?:fond of|into|keen on|passionate about|crazy about)|am (?:very |really )?interested in|am an? (?:big |huge |great )?(?:fan of|lover of))"
+RATHER: Final = r" (?:(?<!prefer )to|over|than|instead of) (?=\S)"
+"""Between what is preferred and what is not: of "prefer to read" the first word is no such."""
 LIKE_BARE: Final = r"(?:like|love|enjoy|care for)"
 NO_MORE: Final = r"\s+(?:any ?more|any longer)\b"
 RELATIVES: Final = "|".join(sorted((re.escape(word) for word in words.RELATIVES), key=len, reverse=True))
@@ -32,4 +34,6 @@ FAVORITES: Final = "|".join(sorted((re.escape(word) for word in words.FAVORITES)
 MONTH: Final = r"(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sep(?:t(?:ember)?)?|Oct(?:ober)?|Nov(?:ember)?|Dec(?:ember)?)"
 DATE: Final = rf"(?P<date>(?:the )?\d{{1,2}}(?:st|nd|rd|th)?(?: of)? {MONTH}\b\.?(?:,? \d{{4}})?|{MONTH}\.? \d{{1,2}}(?:st|nd|rd|th)?(?:,? \d{{4}})?|\d{{4}}-\d{{2}}-\d{{2}}|(?:19|20)\d\d)\b"
 WHEN: Final = r"(?:(?: (?:last|this|two|three|a few|\d+|in|on|at|with|from|to|as|yesterday|today|recently|and) ?[\w',\- ]{0,50})?)"
-MANY: Final = r"(?:two|three|four|five|six|several|a few|\d)"
+WHEN_EXACTLY: Final = r"(?: (?:yesterday|today|recently|(?:last|this) \w+|on \w+|(?:a few|two|three|four|\d+) \w+ ago|in (?-i:[A-Z])\w+(?: \d{4})?|for good))?"
+NOW: Final = r"(?: (?:now|these days|at the moment|currently|at home|already))*"
+MANY: Final = r"(?:two|three|four|five|six|seven|eight|nine|ten|several|a few|\d)"

@@ -8,8 +8,23 @@ from typing import Final
 
 from agents.rules import slots
 from agents.rules.english import values, words
-from agents.rules.english.parts import ADVERBS, AT, DATE, END, NAME, NO_MORE, ORGANISATION, PLACE, TITLE, WORD
+from agents.rules.english.parts import (
+    ADVERBS,
+    AT,
+    DATE,
+    END,
+    NAME,
+    NO_MORE,
+    NOW,
+    ORGANISATION,
+    PLACE,
+    TITLE,
+    WHEN_EXACTLY,
+    WORD,
+)
 from agents.rules.rulebook import Give, Rule
+
+_FROM: Final = PLACE.replace("(?P<place>", "(?:")
 
 
 def _person_rules() -> tuple[Rule, ...]:
@@ -38,8 +53,13 @@ def _person_rules() -> tuple[Rule, ...]:
         ),
         Rule(
             "age",
-            rf"I (?:am|(?:just |have just |recently )*turned|will be) {ADVERBS}(?P<age>[1-9]\d?|1[01]\d)(?: years? old|{END}| (?:today|last week|this week|last month|this month|this year)\b)|I am an? (?P<other>[1-9]\d?)[- ]year[- ]old\b|my age is (?P<third>\d{{1,3}}){END}",
-            (Give(slots.AGE, "{age}"), Give(slots.AGE, "{other}"), Give(slots.AGE, "{third}")),
+            rf"I (?:am|(?:just |have just |recently )*turned|will be) {ADVERBS}(?P<age>[1-9]\d?|1[01]\d)(?: years? old|{END}| (?:today|last week|this week|last month|this month|this year)\b)|I (?:just |have just |recently )*turned (?P<turned>[1-9]\d?|1[01]\d){WHEN_EXACTLY}{END}|I am an? (?P<other>[1-9]\d?)[- ]year[- ]old\b|my age is (?P<third>\d{{1,3}}){END}",
+            (
+                Give(slots.AGE, "{age}"),
+                Give(slots.AGE, "{turned}"),
+                Give(slots.AGE, "{other}"),
+                Give(slots.AGE, "{third}"),
+            ),
         ),
         Rule(
             "age in decades",
@@ -58,7 +78,7 @@ def _person_rules() -> tuple[Rule, ...]:
         ),
         Rule(
             "location",
-            rf"(?:I|we) (?:have )?{ADVERBS}(?:live in|am living in|lived in(?= .* (?:all my life|since))|am based in|reside in|moved (?:back |over |here |down |up )?to|have moved (?:back )?to|relocated to|settled (?:down )?in) {PLACE}",
+            rf"(?:I|we) (?:have )?{ADVERBS}(?:live in|am living in|lived in(?= .* (?:all my life|since))|am based in|reside in|moved (?:back |over |here |down |up )?(?:from {_FROM} )?to|have moved (?:back )?(?:from {_FROM} )?to|relocated (?:from {_FROM} )?to|settled (?:down )?in) {PLACE}",
             (Give(slots.LOCATION, "{place}", values.place),),
         ),
         Rule(
@@ -70,6 +90,15 @@ def _person_rules() -> tuple[Rule, ...]:
             "location left",
             rf"I {ADVERBS}(?:no longer live in|do not live in(?= .*{NO_MORE})) {PLACE}",
             (Give(slots.LOCATION, "{place}", values.place, retracts=True),),
+        ),
+        Rule(
+            "left",
+            rf"I (?:have )?{ADVERBS}left {PLACE}{WHEN_EXACTLY}{END}|(?:I|we) (?:have )?{ADVERBS}moved (?:away |out )?from {PLACE.replace('<place>', '<from>')}",
+            (
+                Give(slots.LOCATION, "{place}", values.place, retracts=True, if_known=True),
+                Give(slots.LOCATION, "{from}", values.place, retracts=True, if_known=True),
+                Give(slots.COMPANY, "{place}", values.place, retracts=True, if_known=True),
+            ),
         ),
         Rule(
             "hometown",
@@ -97,13 +126,18 @@ def _person_rules() -> tuple[Rule, ...]:
         ),
         Rule(
             "marital status",
-            rf"I (?:am|got|have been) {ADVERBS}(?P<status>married(?! to (?:my|the) (?:work|job))|divorced|widowed|(?<=am )single{END}|engaged(?= to\b|{END}))(?! (?:men|people|lives?)\b)",
+            rf"I (?:am|got|have been) {ADVERBS}(?P<status>married(?! to (?:my|the) (?:work|job))|divorced|widowed|(?<=am )single(?= again\b| now\b|{END})|engaged(?= to\b|{END}))(?! (?:men|people|lives?)\b)",
             (Give(slots.MARITAL_STATUS, "{status}"),),
         ),
         Rule(
             "not married",
             r"I (?:am|have) (?P<status>not married|never been married|never married)\b",
             (Give(slots.MARITAL_STATUS, "{status}"),),
+        ),
+        Rule(
+            "in a couple",
+            rf"I {ADVERBS}(?:have|have got|got|found) an? (?:new |lovely |wonderful )?(?P<who>girlfriend|boyfriend)\b(?:{NOW}{END}| (?:called|named|and)\b)",
+            (Give(slots.MARITAL_STATUS, "has a {who}"),),
         ),
         Rule(
             "personality",
@@ -133,7 +167,7 @@ def _work_rules() -> tuple[Rule, ...]:
         ),
         Rule(
             "works as",
-            rf"I (?:have been |{ADVERBS})(?:work|working|am working|worked|started(?: working)?|began working)(?: (?:in|at|for) (?:an? |the )?[\w' ]{{2,30}}?)? as (?!if\b|though\b){TITLE}{AT}",
+            rf"I (?:have been |{ADVERBS})(?:work|working|am working|worked|started(?: working| (?:a |my )?(?:new )?(?:job|position|role))?|began working|have started (?:a |my )?(?:new )?(?:job|position|role))(?: (?:in|at|for) (?:an? |the )?[\w' ]{{2,30}}?)? as (?!if\b|though\b){TITLE}{AT}",
             (Give(title, "{title}", values.occupation), Give(company, "{company}", values.place)),
         ),
         Rule(
@@ -148,12 +182,12 @@ def _work_rules() -> tuple[Rule, ...]:
         ),
         Rule(
             "company",
-            rf"I {ADVERBS}(?:work|am working|have been working|started(?: working| a new job)?|start work|have started(?: working| a new job)?|got a (?:new )?job|am employed) (?:at|for|with) {ORGANISATION}",
-            (Give(company, "{company}", values.place),),
+            rf"I {ADVERBS}(?:work|am working|have been working|started(?: working| a new job)?|start work|have started(?: working| a new job)?|got a (?:new )?job|am employed) (?:at|for|with) {ORGANISATION}(?: as {TITLE})?",
+            (Give(company, "{company}", values.place), Give(title, "{title}", values.occupation)),
         ),
         Rule(
             "joined",
-            rf"I {ADVERBS}joined {ORGANISATION}(?: as {TITLE})?(?!\w)(?! (?:and|in) )",
+            rf"I (?:have )?{ADVERBS}joined {ORGANISATION}(?: as {TITLE})?(?!\w)(?! (?:and|in) )",
             (Give(company, "{company}", values.place), Give(title, "{title}", values.occupation)),
         ),
         Rule(

@@ -10,11 +10,16 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from agents.rules.english import life, person, taste, words
+from agents.rules.english import facts, life, person, taste, wishes, words
 from agents.rules.rulebook import Rulebook
 
-BOOK: Final = Rulebook((*person.RULES, *taste.RULES, *life.RULES), re.IGNORECASE)
-"""All English rules."""
+BOOK: Final = Rulebook((*person.RULES, *taste.RULES, *life.RULES, *wishes.MANNERS), re.IGNORECASE)
+"""The English rules that fill slots."""
+
+FACT_BOOK: Final = Rulebook((*facts.RULES, *wishes.RULES), re.IGNORECASE)
+"""Those of what mostly is told only, as a fact or a preference."""
+
+BOOKS: Final = (BOOK, FACT_BOOK)
 
 _UNTELLING: Final = (
     r"(?:think|thought|know|knew|see|saw|guess|mean|wonder|will|would(?! (?:love|like|prefer))|should|could|must|might|need|hear|heard|understand|agree|remember"
@@ -22,7 +27,7 @@ _UNTELLING: Final = (
 )
 SIGNALS: Final = re.compile(
     rf"I (?!{_UNTELLING})|I['’](?:m|ve)\b|i['’]?(?:m|ve)? (?<=\bi )(?!{_UNTELLING})|im (?<=\bim )|i['’]m |my |My |we |We |WE |MY |call me|Call me|calls me|llergies"
-    r"|moji|argon|bullet points|hort |hort$|hort[.,!]|rief|oncise|nswer |eply |espond |rite |peak |alk to me |no small|exclamation|abbreviations|simple|irectly"
+    r"|moji|argon|ullet|ists?\b|ables?\b|iagram|hart|aragraph|arkdown|ormal|asual|etail|traight|xpla|tep by|xamples|hort |hort$|hort[.,!]|rief|oncise|nswer |eply |espond |rite |peak |alk to me |no small|exclamation|abbreviations|simple|irectly"
 )
 """What a sentence must contain for a rule to have a chance."""
 

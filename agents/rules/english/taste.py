@@ -1,4 +1,4 @@
-"""English rules about what the user likes, dislikes and does, and how they want to be answered."""
+"""English rules about what the user likes, dislikes and does."""
 
 # ruff: noqa: E501 - a pattern reads best on one line
 
@@ -8,23 +8,23 @@ from typing import Final
 
 from agents.rules import slots
 from agents.rules.english import values, words
-from agents.rules.english.parts import ADVERBS, END, FAVORITES, LIKE, LIKE_BARE, NO_MORE
+from agents.rules.english.parts import ADVERBS, FAVORITES, LIKE, LIKE_BARE, NO_MORE, RATHER
 from agents.rules.rulebook import Give, Rule
 
 
 def _like_rules() -> tuple[Rule, ...]:
     like, dislike = slots.LIKES, slots.DISLIKES
     thing = r"(?P<thing>.+)"
-    not_more = rf"I {ADVERBS}(?:do not|never) {ADVERBS}{LIKE_BARE} (?P<thing>.+?){NO_MORE}"
+    not_more = rf"I {ADVERBS}(?:(?:do not|never) {ADVERBS}{LIKE_BARE}|cannot stand|can not stand|cannot bear) (?P<thing>.+?){NO_MORE}"
     return (
         Rule(
             "likes",
-            rf"I {ADVERBS}{LIKE} (?!to be\b){thing}(?<! now)(?<! again)$",
+            rf"I {ADVERBS}(?!prefer .+{RATHER}){LIKE} (?!to be\b){thing}(?<! now)(?<! again)$",
             (Give(like, "{thing}", values.items),),
         ),
         Rule(
             "likes now",
-            rf"I {ADVERBS}{LIKE} (?P<thing>.+?) (?:now|again|these days)$",
+            rf"I {ADVERBS}(?!prefer .+{RATHER}){LIKE} (?!to be\b)(?P<thing>.+?) (?:now|again|these days)$",
             (Give(like, "{thing}", values.items, flips=True),),
         ),
         Rule(
@@ -57,7 +57,7 @@ def _like_rules() -> tuple[Rule, ...]:
         ),
         Rule(
             "no longer dislikes",
-            rf"I {ADVERBS}(?:no longer {ADVERBS}(?:hate|dislike|mind)|do not {ADVERBS}(?:hate|dislike) (?=.*{NO_MORE})|stopped (?:hating|disliking)) (?P<thing>.+?)(?:{NO_MORE})?$",
+            rf"I {ADVERBS}(?:no longer {ADVERBS}(?:hate|dislike|mind)|do not {ADVERBS}(?:hate|dislike)(?=.*{NO_MORE})|stopped (?:hating|disliking)) (?P<thing>.+?)(?:{NO_MORE})?$",
             (Give(dislike, "{thing}", values.items, retracts=True),),
         ),
         Rule(
@@ -89,30 +89,4 @@ def _like_rules() -> tuple[Rule, ...]:
     )
 
 
-def _manner_rules() -> tuple[Rule, ...]:
-    manner = r"(?:from now on,? )?(?:please |just |could you please |I (?:would )?(?:prefer|like) (?:it )?(?:if you |when you |you to )?)*"
-    return (
-        Rule(
-            "brevity",
-            rf"{manner}(?P<manner>(?:keep|make) (?:it|your (?:answers|replies|messages)|things|answers|replies) (?:short|brief|simple|concise)(?: and (?:simple|sweet|to the point))?|be (?:brief|concise|direct)|(?:answer|reply) (?:briefly|in short sentences|in one sentence|concisely|directly)|short (?:answers|replies)(?: only)?)(?:,? please)?{END}",
-            (Give(slots.COMMUNICATION, "{manner}"),),
-        ),
-        Rule(
-            "language of replies",
-            rf"{manner}(?P<manner>(?:answer|reply|talk to me|write to me|speak|respond|write)(?: to me)? (?:only )?in (?:simple )?(?:{words.LANGUAGES}))\b",
-            (Give(slots.COMMUNICATION, "{manner}"),),
-        ),
-        Rule(
-            "no emojis",
-            rf"{manner}(?P<manner>(?:do not use|stop using|no|avoid) (?:emojis?|jargon|bullet points|exclamation marks|small talk|abbreviations))(?:,? please)?{END}",
-            (Give(slots.COMMUNICATION, "{manner}"),),
-        ),
-        Rule(
-            "prefers a manner",
-            r"I prefer (?P<manner>(?:short|brief|concise|direct|detailed|honest|simple|step-by-step) (?:answers|replies|explanations|messages|feedback))\b",
-            (Give(slots.COMMUNICATION, "{manner}"),),
-        ),
-    )
-
-
-RULES: Final = (*_like_rules(), *_manner_rules())
+RULES: Final = _like_rules()

@@ -7,7 +7,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from agents.rules.english.words import NEVER_A_NAME, NEVER_A_PLACE
+from agents.rules.english.verbs import doing
+from agents.rules.english.words import NEVER_A_NAME, NEVER_A_PLACE, VERBS
 
 _TRAILING: Final = re.compile(
     r"[\s,]+(?:(?:very|so|that) much|a (?:whole )?lot|too|as well|now|again|any ?more|these days|nowadays|lately|recently|currently"
@@ -21,7 +22,7 @@ _TRAILING: Final = re.compile(
     re.IGNORECASE,
 )
 _LEADING: Final = re.compile(
-    r"^(?:to|both|especially|mostly|mainly|also|doing things like|things like|(?:outdoor |indoor )?activities (?:like|such as)|such as|some|any) +",
+    r"^(?:both|especially|mostly|mainly|also|doing things like|things like|(?:outdoor |indoor )?activities (?:like|such as)|such as|some|any) +",
     re.IGNORECASE,
 )
 _REFUSED_ITEM: Final = re.compile(
@@ -35,6 +36,7 @@ _REFUSED_START: Final = re.compile(
     r"|the (?!sea\b|ocean|beach|mountains|outdoors|countryside|rain|snow|sun\b|piano|guitar|violin|cinema|theatre|theater|opera|gym)(?-i:[a-z])",
     re.IGNORECASE,
 )
+_TO: Final = re.compile(r"to (?=[a-z])")
 _LIST: Final = re.compile(r",\s*(?:and|or|&)\s+|,\s*|\s+(?:and|or|&|as well as)\s+", re.IGNORECASE)
 _SHARED_HEAD: Final = re.compile(
     r"(?!\w*(?:ing|s)\b)[\w\-]+ (?!\w*ing\b)[\w\- ]+ (?:movies?|films?|foods?|cuisine|dishes|music|novels?|books?|weather|games?|songs?"
@@ -62,8 +64,13 @@ def _trim(text: str) -> str:
 
 
 def item(text: str) -> list[str]:
-    """Return the thing named, without trimmings such as "very much"; nothing for pronouns and whole clauses."""
+    """Return the thing named, without trimmings such as "very much"; nothing for pronouns and whole clauses.
+
+    "To read novels" is "reading novels".
+    """
     text = _LEADING.sub("", _trim(text))
+    if _TO.match(text):
+        text = doing(text[len("to ") :])
     if not text or len(text.split()) > _MAX_WORDS or len(text) > _PHRASE_LIMIT:
         return []
     if _REFUSED_ITEM.search(text) or _REFUSED_START.match(text):
@@ -80,6 +87,8 @@ def items(text: str) -> list[str]:
     parts = [part for part in _LIST.split(text) if part.strip()]
     if len(parts) == 2 and _SHARED_HEAD.fullmatch(f"{parts[0]} {parts[1]}"):
         parts = [text]
+    if _TO.match(text):
+        parts = [f"to {part}" if part.partition(" ")[0].lower() in VERBS else part for part in parts]
     loose = len(parts) == 2 or any(len(part.split()) > _MAX_SHORT_WORDS for part in parts[1:])
     if "," in text and not _OXFORD.search(text) and loose:
         parts = [part for part in _LIST.split(text.partition(",")[0]) if part.strip()]
@@ -125,15 +134,20 @@ def phrase(text: str) -> list[str]:
     return [text]
 
 
+def habit(text: str) -> list[str]:
+    """Return what is done at some time: "meeting in the morning" for "to meet in the morning"."""
+    return phrase(doing(text[len("to ") :]) if _TO.match(text) else text)
+
+
 def plan(text: str) -> list[str]:
     """Return a plan that will matter for longer than a day."""
     if re.search(
-        r"\b(?:tonight|today|tomorrow|this (?:morning|afternoon|evening|weekend)|now|later|soon|first|some day|chat)\b",
+        r"\b(?:tonight|today|tomorrow|this (?:morning|afternoon|evening|weekend)|now|later|soon|first|some day|chat|walk|stay)\b",
         text,
         re.IGNORECASE,
     ) or not _WORTH_A_PLAN.search(text):
         return []
-    return phrase(re.split(r",\s|\s(?:because|so that|which|where|when|as)\s", text)[0])
+    return phrase(re.split(r",\s|\s(?:because|so that|which|where|when|as)\s|\snext$", text)[0])
 
 
 def aim(text: str) -> list[str]:
@@ -159,14 +173,15 @@ def subject(text: str) -> list[str]:
 
 def lesson(text: str) -> list[str]:
     """Return what is being learned, when it is named and not only described."""
-    text = re.sub(r"^(?:how )?to ", "", _trim(text), flags=re.IGNORECASE)
+    text = re.sub(r"^how (?=to )", "", _trim(text), flags=re.IGNORECASE)
+    verb = text.removeprefix("to ")
     if re.match(
         r"(?:an?|some|new|the|more|from|about|better|many|lots?|be|deal|make|manage|control)\b",
-        text,
+        verb,
         re.IGNORECASE,
     ):
         return []
-    return items(text)
+    return items(text) if verb == text else [f"to {found}" for found in item(verb)]
 
 
 def event(text: str) -> list[str]:
@@ -186,6 +201,33 @@ def no_pets(_: str) -> list[str]:
 
 
 def diet(text: str) -> list[str]:
-    """Return what is not eaten, when it is food and not an occasion."""
-    text = re.sub(r"^(?:do not|never|cannot)", "no", re.sub(r" eat\b", "", _trim(text), count=1), flags=re.IGNORECASE)
-    return [text] if len(text.split()) <= 4 and not _REFUSED_ITEM.search(text) else []
+    """Return what is not or cannot be eaten, when it is food and not an occasion."""
+    refused, _, food = re.sub(r"^can not", "cannot", _trim(text), flags=re.IGNORECASE).partition(" eat ")
+    text = f"{'cannot eat' if refused.lower() == 'cannot' else 'no'} {food}"
+    return [text] if food and len(food.split()) <= 3 and not _REFUSED_ITEM.search(text) else []
+
+
+def diet_over(text: str) -> list[str]:
+    """Return what was not eaten and is now, when it is food."""
+    return (
+        []
+        if re.search(r"\b(?:out|at|more|less|better|well|healthy|lunch|dinner|breakfast|it|that|this)\b", text)
+        else [text]
+    )
+
+
+def duty(text: str) -> list[str]:
+    """Return what someone is responsible for, cut at the first reason."""
+    text = re.split(r",\s|\s(?:because|which|where|when|while|but|so)\s", text)[0]
+    return phrase(text) if not re.match(r"(?:everything|myself|anything)\b", text, re.IGNORECASE) else []
+
+
+def make(text: str) -> list[str]:
+    """Return what a thing is, not how it is or where."""
+    refused = r"\b(?:mess|disaster|problem|bit|little|lot|wreck|joke|old|gift|rental|must|nightmare|pain|dead|broken|my|your)\b"
+    return [] if re.search(refused, text, re.IGNORECASE) else phrase(text)
+
+
+def manner(text: str) -> list[str]:
+    """Return how answers should be; "I like code" says nothing of them."""
+    return [] if re.fullmatch(r"(?i:code|examples|lists|charts?|paragraphs?|tables?)", text) else [text]

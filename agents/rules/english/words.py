@@ -23,7 +23,7 @@ NEVER_A_NAME: Final = _set(
     "ai,i,im,it,he,she,they,we,you,what,who,nice,hello,hi,hey,thanks,thank,from,going,trying,looking,thinking,feeling,"
     "monday,tuesday,wednesday,thursday,friday,saturday,sunday,january,february,march,july,september,"
     "october,november,december,today,tomorrow,yesterday,maybe,later,anytime,crazy,old,stupid,lucky,mine,yours,also,"
-    "christian,muslim,jewish,buddhist,catholic,hindu,atheist,vegan,vegetarian,unknown,private,secret,none,easy,common,rare,"
+    "autistic,christian,muslim,jewish,buddhist,catholic,hindu,atheist,vegan,vegetarian,unknown,private,secret,none,easy,common,rare,"
     "long,short,spelled,pronounced,written,misspelled,wrong,right,mispronounced,funny,important,irrelevant,your,my,this,that"
 )
 """First words that show that "I am ..." or "my name is ..." gives no name."""
@@ -140,3 +140,68 @@ MOODS: Final = _alternation(
     "happy,sad,tired,exhausted,stressed,stressed out,anxious,nervous,worried,angry,annoyed,frustrated,lonely,depressed,upset,"
     "excited,bored,proud,relieved,overwhelmed,disappointed,grateful,calm,relaxed,scared,afraid,confused,hopeful"
 )
+
+BELONGINGS: Final = {
+    "car": "car", "house": "house", "flat": "flat", "apartment": "flat", "computer": "computer", "laptop": "computer",
+    "phone": "phone", "camera": "camera", "keyboard": "keyboard", "bike": "bike", "tablet": "tablet",
+    "headphones": "headphones",
+}  # fmt: skip
+"""Things that people name a make of, and the sub-topic of `belongings`."""
+
+POSSESSIONS: Final = _alternation(
+    "car,driver's license,driver's licence,driving licence,driving license,passport,visa,green card,mortgage,motorbike,motorcycle,"
+    "bike,bicycle,boat,piano,guitar,camera,garden,house,flat,apartment,TV,dishwasher,gym membership,smartphone"
+)
+"""Things that "I have" is worth telling of; one also has time, questions and ideas."""
+
+ABILITIES: Final = (
+    _alternation(
+        "swim,drive,cook,bake,code,program,sing,dance,draw,paint,ski,skate,snowboard,surf,dive,sail,knit,sew,juggle,whistle,type,"
+        "ride a bike,ride a bicycle,ride a horse,ride a motorbike,read music,touch-type,do maths,do math"
+    )
+    + rf"|play (?:the )?(?:{INSTRUMENTS})|play (?:{SPORTS})|speak (?:{LANGUAGES})"
+    + "|(?:code|program) in (?:Python|Java|JavaScript|Go|Rust|C\\+\\+|SQL)"
+)
+"""What one can or cannot do."""
+
+PARTS_OF_TIME: Final = (
+    r"(?:early |late )?in the (?:early |late )?(?:mornings?|afternoons?|evenings?)|(?:late )?at night|(?:on|at|over) (?:the )?weekends?|on (?:weekdays|workdays"
+    r"|working days|mondays?|tuesdays?|wednesdays?|thursdays?|fridays?|saturdays?|sundays?|holidays)|(?:after|before|until) (?:\d{1,2}(?::\d\d)? ?(?:am|pm|a\.m\.?|p\.m\.?)?"
+    r"|noon|midnight|work|lunch|dinner|breakfast)|during (?:work(?:ing hours)?|lunch|the day|meetings|the week)|first thing in the morning"
+)
+"""Times of the day and the week."""
+
+TOOLS: Final = _alternation(
+    "VS Code,VSCode,Visual Studio Code,Visual Studio,vim,neovim,emacs,PyCharm,IntelliJ,Sublime Text,Xcode,Jupyter,Excel,Google Sheets,"
+    "Google Docs,Microsoft Word,PowerPoint,Notion,Obsidian,Evernote,OneNote,Todoist,Trello,Jira,Asana,Slack,Teams,Zoom,WhatsApp,Telegram,"
+    "Signal,Gmail,Outlook,Thunderbird,Photoshop,Illustrator,Figma,Lightroom,Blender,Linux,Ubuntu,Fedora,Arch Linux,Windows,macOS,Android,"
+    "Firefox,Chrome,Safari,Docker,Kubernetes,GitHub,GitLab,Spotify,Duolingo,Google Calendar,Google Maps,Python,TypeScript,JavaScript,Rust,"
+    "Java,LaTeX,Markdown,bash,zsh,tmux,Postgres,PostgreSQL,Git"
+)
+"""Software and languages of software."""
+
+ROUTINES: Final = (
+    r"(?:get up|wake up|go to bed|go to sleep|stay up|stay up late|work late|work overtime|work on weekends|work at night|oversleep|take a nap|nap|drink (?:coffee|tea)|eat (?:breakfast|out|late)"
+    r"|skip (?:breakfast|lunch)|have breakfast|order (?:in|takeout|takeaway)|walk (?:the dog|my dog|to work)|bike to work|cycle to work|drive to work|take the (?:bus|train|subway)"
+    r"|meditate|read before bed|journal|write in my (?:diary|journal)|travel for work|cook at home|cook dinner|watch (?:the news|movies|tv)|wear glasses)"
+)
+"""What people do regularly."""
+
+TOPICS: Final = _alternation(
+    "weather,travel,trip,holiday,vacation,hotel,flight,restaurant,recipe,cooking,baking,coffee,tea,wine,beer,food,breakfast,dinner,diet,"
+    "health,sleep,exercise,yoga,running,swimming,hiking,cycling,gym,movie,film,music,concert,book,novel,poetry,game,video game,podcast,"
+    "photography,camera,painting,drawing,art,museum,theatre,theater,dance,fashion,shopping,gardening,plants,flowers,animals,nature,"
+    "environment,politics,history,philosophy,psychology,science,physics,chemistry,biology,mathematics,math,economics,finance,"
+    "investment,stocks,insurance,mortgage,rent,apartment,house,furniture,car,bicycle,train,family,children,wedding,birthday,marriage,"
+    "friendship,relationship,dating,job,career,interview,salary,promotion,meeting,startup,business,marketing,programming,"
+    "software,database,machine learning,artificial intelligence,data,computer,laptop,phone,internet,security,school,university,exam,"
+    "homework,thesis,language,stress,anxiety,depression,meditation,religion,volunteering,pollution,energy,space,robot"
+)
+"""Common nouns that say what a conversation is about."""
+
+VERBS: Final = _set(
+    "bake,be,build,buy,chat,climb,collect,cook,create,cycle,dance,dive,do,draw,drink,drive,eat,explore,fish,get,give,go,hike,"
+    "jog,knit,learn,listen,make,meet,paint,play,read,relax,ride,run,sail,sew,shoot,shop,sing,sit,ski,sleep,speak,spend,stay,"
+    "surf,swim,take,talk,teach,try,visit,walk,watch,write"
+)
+"""Verbs that begin what people like to do, for the second and third after "to"."""

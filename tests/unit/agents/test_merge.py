@@ -431,8 +431,10 @@ async def test_a_failed_flush_leaves_the_profile_and_moves_the_mark() -> None:
     ref = flush_ref(10, 12)
     state = fail_flush(
         before,
-        extracted(candidate("mate", evidence=("m10",)), ref=ref),
-        tagged(EventTag(tag="emotion", value="glad"), ref=ref),
+        {
+            "extract": extracted(candidate("mate", evidence=("m10",)), ref=ref),
+            "tag": tagged(EventTag(tag="emotion", value="glad"), ref=ref),
+        },
         error="no_json: prose",
         calls=[CALL],
         processor="judge",

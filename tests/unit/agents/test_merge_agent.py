@@ -11,15 +11,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agents.fact_processor import FoundFacts, FoundPreferences, Related
 from agents.merge_agent import MergeAgent
+from agents.nearest import Nearest
 from agents.policy import MergePolicy
 from agents.processor import Decision, MergeAnswer, Organisation, Proposal, Shortening, StageFailed, StageUnavailable
 from schemas.codec import encode
 from schemas.dead_letters import DeadLetterReason
 from schemas.deltas import FlushEvent, ProfileDelta
 from schemas.profiles import Profile, ProfileState, apply_deltas
-from schemas.stages import Candidates, Memo, ModelCall
+from schemas.stages import Candidates, Memo, MessageRef, ModelCall
 from streams.errors import DependencyDown, RecordFailed
+from tests.support.fact_lane import Meanings, fact
 from tests.support.fakes import FakeRuntime, FakeSender, FakeTable, eventually, settled
 from tests.support.records import KEY, candidate, extracted, flush_ref, tagged
 
@@ -42,6 +45,18 @@ class Judge:
 
     async def shorten(self, topic: str, value: object, budget: int) -> Shortening:
         return Shortening()
+
+    async def relate(self, kind: str, known: str, new: str) -> Related:
+        self.asked += 1
+        if self.failures:
+            raise self.failures.pop(0)
+        return Related(relation=("duplicate", "update", "conflict", "different")[self.asked % 4])
+
+    async def extract_facts(self, batch: object, known: object) -> FoundFacts:
+        raise AssertionError("the merge extracts nothing")
+
+    async def extract_preferences(self, batch: object, known: object) -> FoundPreferences:
+        raise AssertionError("the merge extracts nothing")
 
     async def merge(self, proposals: Sequence[Proposal], memo: Memo) -> MergeAnswer:
         self.asked += 1
@@ -71,17 +86,37 @@ class World:
         self.sender = FakeSender()
         self.judge = Judge()
         self.announced: list[str] = []
+        self.embed = Meanings({f"lives in {city}": 0.9 for city in "ABCDEFGH"})
 
     def publish(self, *answers: Candidates | bytes) -> None:
+        """Write answers to the topic; the answer of the branch ``domain`` follows that of ``extract``."""
         for answer in answers:
             value = answer if isinstance(answer, bytes) else encode(answer)
             self.log.append(Stored(len(self.log), value))
+            if not isinstance(answer, bytes) and answer.branch == "extract":
+                self.publish(Candidates(flush=answer.flush, branch="domain", status="empty"))
+
+    @property
+    def offsets(self) -> list[int]:
+        """Offsets of all answers."""
+        return [stored.offset for stored in self.log]
 
     def flush(self, number: int, text: str | None = None) -> tuple[Candidates, Candidates]:
         """Return the two answers of a flush."""
         ref = flush_ref(10 * number, 10 * number + 2)
         candidates = [candidate(text or f"tea {number}", evidence=(f"m{10 * number}",))]
         return extracted(*candidates, ref=ref), tagged(ref=ref)
+
+    def message(self, offset: int, *found: str) -> Candidates:
+        """Return the answer of lane ``facts`` to the message at an offset."""
+        ref = flush_ref(offset, offset, lane="facts", trigger="signal")
+        return Candidates(
+            flush=ref,
+            branch="facts",
+            status="ok" if found else "empty",
+            facts=tuple(fact(text) for text in found),
+            messages=(MessageRef(message_id="m", role="user", occurred_at=ref.last_occurred_at),),
+        )
 
     def events(self) -> list[FlushEvent]:
         return self.sender.decoded("events", FlushEvent)
@@ -116,6 +151,7 @@ class Worker:
             world.judge,
             MergePolicy(pipeline_version="v1"),
             world.table,
+            Nearest(world.embed),
             on_deltas=lambda deltas: world.announced.extend(delta.delta_id for delta in deltas),
         )
         self.runtime = runtime
@@ -175,7 +211,7 @@ async def test_a_flush_is_applied_with_its_last_branch(world: World, order: tupl
     assert world.events() == [world.state.event]
     assert world.announced == [world.deltas()[0].delta_id]
     assert world.table.writes == [(KEY, 0)]
-    assert worker.acked == [0, 1]
+    assert worker.acked == [0, 1, 2]
 
 
 async def test_flushes_are_applied_in_order_whatever_comes_between(world: World) -> None:
@@ -185,7 +221,7 @@ async def test_flushes_are_applied_in_order_whatever_comes_between(world: World)
     await worker.read()
     assert [event.flush.first_offset for event in world.events()] == [0, 10, 20]
     assert [delta.version for delta in world.deltas()] == [1, 2, 3]
-    assert worker.acked == [0, 1, 2, 3, 4, 5]
+    assert worker.acked == world.offsets
 
 
 async def test_an_answer_that_comes_twice_counts_once(world: World) -> None:
@@ -196,7 +232,7 @@ async def test_an_answer_that_comes_twice_counts_once(world: World) -> None:
     assert {event.event_id for event in world.events()} == {world.state.event.event_id}
     assert {delta.after for delta in world.deltas()} == {"tea 0"}
     assert world.state.profile.version == 1
-    assert worker.acked == [0, 1, 2, 3]
+    assert worker.acked == world.offsets
 
 
 async def test_the_last_flush_read_again_sends_the_same_again(world: World) -> None:
@@ -207,8 +243,8 @@ async def test_the_last_flush_read_again_sends_the_same_again(world: World) -> N
     world.sender.sent.clear()
     again = Worker(world)
     await again.read()
-    assert again.acked == [0, 1, 2, 3]
-    assert world.sender.sent == sent[2:] * 2
+    assert again.acked == world.offsets
+    assert world.sender.sent == sent[2:] * 3
     assert world.table.stored == stored
     assert world.judge.asked == 1
 
@@ -221,10 +257,10 @@ async def test_a_flush_survives_a_kill_at_any_point(world: World, step: str) -> 
     await first.read()
     assert first.killed.is_set()
     await first.die()
-    assert world.committed == 2
+    assert world.committed == 3
     second = Worker(world)
     await second.read()
-    assert second.acked == [2, 3]
+    assert second.acked == [3, 4, 5]
     assert {event.flush.first_offset for event in world.events()} == {0, 10}
     assert len({encode(event) for event in world.events()}) == 2
     assert len({encode(delta) for delta in world.deltas()}) == 2
@@ -245,8 +281,8 @@ async def test_a_merge_that_fails_ends_the_flush_as_failed(world: World) -> None
     (parked,) = world.sender.on("dead-letters")
     assert parked.value == encode(extract)
     reason = DeadLetterReason.from_headers(parked.headers)
-    assert (reason.stage, reason.reason, reason.offset, reason.attempts) == ("merge", "no_json", 3, 1)
-    assert worker.acked == [0, 1, 2, 3, 4, 5]
+    assert (reason.stage, reason.reason, reason.offset, reason.attempts) == ("merge", "no_json", 4, 1)
+    assert worker.acked == world.offsets
 
 
 async def test_a_failed_flush_read_again_sends_the_same_event(world: World) -> None:
@@ -258,7 +294,7 @@ async def test_a_failed_flush_read_again_sends_the_same_event(world: World) -> N
     await first.die()
     second = Worker(world)
     await second.read()
-    assert second.acked == [2, 3]
+    assert second.acked == [3, 4, 5]
     assert len({encode(event) for event in world.events()}) == 2
     assert world.events()[-1].outcome == "failed"
     assert world.judge.asked == 1
@@ -270,7 +306,7 @@ async def test_a_processor_that_is_unavailable_is_asked_again_and_then_the_flush
     worker = Worker(world)
     await worker.read()
     assert [event.outcome for event in world.events()] == ["applied", "failed", "applied"]
-    assert worker.acked == [0, 1, 2, 3, 4, 5]
+    assert worker.acked == world.offsets
 
 
 @pytest.mark.parametrize("place", ["table", "sender"])
@@ -282,7 +318,7 @@ async def test_an_outage_delays_a_flush_and_changes_nothing_else(world: World, p
     assert len({encode(event) for event in world.events()}) == 2
     assert [delta.version for delta in world.deltas()] == [1, 2]
     assert world.events()[0].outcome == world.events()[1].outcome == "applied"
-    assert worker.acked == [0, 1, 2, 3]
+    assert worker.acked == world.offsets
 
 
 async def test_an_outage_after_the_record_is_durable_sends_what_it_holds(world: World) -> None:
@@ -311,7 +347,7 @@ async def test_an_outage_while_a_flush_fails_ends_it_once(world: World) -> None:
     world.sender.before = interrupt
     await worker.read()
     assert [event.outcome for event in world.events()] == ["applied", "failed"]
-    assert worker.acked == [0, 1, 2, 3]
+    assert worker.acked == world.offsets
 
 
 async def test_a_profile_that_has_outgrown_its_record_stays_as_it_is_and_the_flush_fails(world: World) -> None:
@@ -323,7 +359,7 @@ async def test_a_profile_that_has_outgrown_its_record_stays_as_it_is_and_the_flu
     assert world.events()[0].errors == {"merge": "record_too_large: 9 MB"}
     assert [record.value for record in world.sender.on("dead-letters")] == [world.log[0].value]
     assert [delta.version for delta in world.deltas()] == [1, 2]
-    assert worker.acked == [0, 1, 2, 3, 4, 5]
+    assert worker.acked == world.offsets
 
 
 @pytest.mark.parametrize("value", [b"rubbish", b"{}"])
@@ -334,7 +370,7 @@ async def test_an_unreadable_record_is_parked(world: World, value: bytes) -> Non
     (parked,) = world.sender.on("dead-letters")
     assert (parked.value, DeadLetterReason.from_headers(parked.headers).reason) == (value, "invalid_record")
     assert len(world.events()) == 1
-    assert worker.acked == [0, 1, 2]
+    assert worker.acked == world.offsets
 
 
 async def test_a_drain_forgets_a_half_that_waits_and_it_is_joined_when_read_again(world: World) -> None:
@@ -343,14 +379,14 @@ async def test_a_drain_forgets_a_half_that_waits_and_it_is_joined_when_read_agai
     worker = Worker(world)
     await worker.read()
     worker.agent.lanes.begin_drain()
-    assert worker.source.forgotten == [0]
+    assert worker.source.forgotten == [0, 1]
     worker.agent.lanes.abandon()
     worker.agent.lanes.resume()
     worker.position = 0
     world.publish(tag)
     await worker.read()
     assert len(world.events()) == 1
-    assert worker.acked == [0, 1]
+    assert worker.acked == world.offsets
 
 
 async def test_the_offsets_of_another_log_are_not_taken_for_old_ones(world: World) -> None:
@@ -363,7 +399,60 @@ async def test_the_offsets_of_another_log_are_not_taken_for_old_ones(world: Worl
     assert world.state.profile.version == 2
 
 
+async def test_both_lanes_of_a_user_make_one_history_in_their_order(world: World) -> None:
+    (e0, t0), (e1, t1) = world.flush(0), world.flush(1)
+    world.publish(world.message(1, "lives in A"), e0, world.message(11, "has a dog"), t0, t1, world.message(12), e1)
+    worker = Worker(world)
+    await worker.read()
+    assert [(event.flush.lane, event.flush.first_offset, event.outcome) for event in world.events()] == [
+        ("facts", 1, "applied"),
+        ("facts", 11, "applied"),
+        ("memo", 0, "applied"),
+        ("facts", 12, "empty"),
+        ("memo", 10, "applied"),
+    ]
+    assert [(delta.version, delta.kind) for delta in world.deltas()] == [
+        (1, "fact"),
+        (2, "fact"),
+        (3, "slot"),
+        (4, "slot"),
+    ]
+    assert [each.text for each in world.state.profile.facts] == ["lives in A", "has a dog"]
+    assert len(world.state.profile.slots) == 1
+    assert {lane: mark.last_offset for lane, mark in world.state.applied.items()} == {"facts": 12, "memo": 12}
+    assert worker.acked == world.offsets
+
+
+@pytest.mark.parametrize("step", STEPS)
+async def test_a_fact_survives_a_kill_at_any_point(world: World, step: str) -> None:
+    world.publish(world.message(1, "lives in A"), world.message(2, "lives in B"))
+    first = Worker(world)
+    first.kill_at(step, number=2)
+    await first.read()
+    await first.die()
+    second = Worker(world)
+    await second.read()
+    assert {event.flush.first_offset for event in world.events()} == {1, 2}
+    assert len({encode(delta) for delta in world.deltas()}) == len({delta.delta_id for delta in world.deltas()})
+    history = sorted({delta.delta_id: delta for delta in world.deltas()}.values(), key=lambda delta: delta.version)
+    assert apply_deltas(Profile(tenant_id="default", user_id="ada"), history) == world.state.profile
+
+
+async def test_a_comparison_that_fails_for_good_parks_the_answer_and_the_lane_goes_on(world: World) -> None:
+    world.publish(world.message(1, "lives in A"), world.message(2, "lives in B"), world.message(3, "has a dog"))
+    world.judge.failures = [StageFailed("refused", "no", calls=[CALL])]
+    worker = Worker(world)
+    await worker.read()
+    assert [event.outcome for event in world.events()] == ["applied", "failed", "applied"]
+    assert (world.events()[1].errors, world.events()[1].calls) == ({"merge": "refused: no"}, (CALL,))
+    assert [record.value for record in world.sender.on("dead-letters")] == [world.log[1].value]
+    assert [each.text for each in world.state.profile.facts] == ["lives in A", "has a dog"]
+    assert worker.acked == [0, 1, 2]
+
+
 ACTIONS = st.one_of(
+    st.tuples(st.just("fact"), st.sampled_from("ABCDEFGH")),
+    st.tuples(st.just("fact"), st.sampled_from("ABCDEFGH")),
     st.tuples(st.just("extract")),
     st.tuples(st.just("extract")),
     st.tuples(st.just("tag")),
@@ -381,6 +470,7 @@ async def run_schedule(actions: list[tuple]) -> None:
     worker = Worker(world)
     flushes = [world.flush(number) for number in range(len(actions))]
     sent = {"extract": 0, "tag": 0}
+    spoken = 0
     for action in actions:
         if worker.killed.is_set():
             await worker.die()
@@ -389,6 +479,9 @@ async def run_schedule(actions: list[tuple]) -> None:
             case ("extract" | "tag" as branch,):
                 world.publish(flushes[sent[branch]][branch == "tag"])
                 sent[branch] += 1
+            case ("fact", city):
+                world.publish(world.message(spoken, f"lives in {city}"))
+                spoken += 1
             case ("read",):
                 await worker.read()
             case ("plan", step, count):
@@ -411,11 +504,12 @@ async def run_schedule(actions: list[tuple]) -> None:
     for record in (*world.events(), *world.deltas()):
         contents[getattr(record, "event_id", None) or record.delta_id].add(encode(record))
     assert all(len(found) == 1 for found in contents.values()), "the same id with other content"
-    ended = {event.flush.first_offset for event in world.events()}
-    assert ended == {10 * number for number in range(total)}, "a flush without event"
+    ended = {(event.flush.lane, event.flush.first_offset) for event in world.events()}
+    expected = {("memo", 10 * number) for number in range(total)} | {("facts", number) for number in range(spoken)}
+    assert ended == expected, "a flush without event"
     unique = {delta.delta_id: delta for delta in world.deltas()}
     history = sorted(unique.values(), key=lambda delta: delta.version)
-    if total:
+    if expected:
         assert apply_deltas(Profile(tenant_id="default", user_id="ada"), history) == world.state.profile
 
 

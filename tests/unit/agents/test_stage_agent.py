@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pytest
 
 from agents.processor import SlotName, StageFailed, StageUnavailable
-from agents.stage_agent import StageAgent
+from agents.stage_agent import StageAgent, known_slots
 from agents.summary import failed_memo
 from schemas.codec import encode
 from schemas.dead_letters import DeadLetterReason
-from schemas.flushes import FlushBatch
+from schemas.flushes import FlushBatch, Lane
 from schemas.profiles import AppliedMark, Profile, ProfileState, Slot
 from schemas.stages import Memo, ModelCall
 from streams.errors import DependencyDown
 from tests.support.fakes import FakeRuntime, FakeTable, eventually
-from tests.support.records import KEY, SAID, flush_batch, flush_ref, memo
+from tests.support.records import KEY, SAID, flush_batch, flush_ref, memo, signal_batch
 
 CALL = ModelCall(stage="summary", model="m", outcome="timeout")
 
@@ -24,7 +22,7 @@ CALL = ModelCall(stage="summary", model="m", outcome="timeout")
 class Stage:
     """A summary stage whose judgement is the test's."""
 
-    def __init__(self) -> None:
+    def __init__(self, parks_unreadable: bool = True) -> None:
         self.runtime = FakeRuntime(attempts=3)
         self.profiles = FakeTable(ProfileState)
         self.asked: list[tuple[str, list[SlotName]]] = []
@@ -32,6 +30,8 @@ class Stage:
         self.agent = StageAgent(
             self.runtime,
             stage="summary",
+            lane="memo",
+            branches=("extract", "tag"),
             source="flushes",
             target="memos",
             record_type=FlushBatch,
@@ -39,10 +39,11 @@ class Stage:
             run=self._run,
             fail=failed_memo,
             profiles=self.profiles,
+            parks_unreadable=parks_unreadable,
         )
 
-    async def _run(self, batch: FlushBatch, known: Sequence[SlotName]) -> Memo:
-        self.asked.append((batch.ref.flush_id, list(known)))
+    async def _run(self, batch: FlushBatch, profile: Profile | None) -> Memo:
+        self.asked.append((batch.ref.flush_id, known_slots(profile)))
         if self.failures:
             raise self.failures.pop(0)
         return memo(batch.ref)
@@ -108,6 +109,21 @@ async def test_a_flush_that_has_ended_is_not_processed_again(stage: Stage, appli
     assert stage.acked == [0]
 
 
+@pytest.mark.parametrize(("lane", "applied"), [("facts", 9), ("memo", 1)])
+async def test_a_mark_of_another_lane_says_nothing_about_this_one(stage: Stage, lane: Lane, applied: int) -> None:
+    mark = AppliedMark(log_id="log", partition=0, last_offset=applied)
+    profile = Profile(tenant_id="default", user_id="ada")
+    stage.profiles.stored[KEY] = encode(ProfileState(profile=profile, applied={lane: mark}))
+    await stage.read(encode(flush_batch(flush_ref(0, 2))))
+    assert len(stage.runtime.sender.sent) == 1
+
+
+async def test_a_flush_of_another_lane_is_left_to_its_own_stage(stage: Stage) -> None:
+    stage.failures = [StageFailed("bad", "bad")]
+    await stage.read(encode(signal_batch("I live in Oslo")))
+    assert (stage.asked, stage.runtime.sender.sent, stage.acked) == ([], [], [0])
+
+
 async def test_a_failed_stage_parks_the_record_and_answers_that_it_failed(stage: Stage) -> None:
     value = encode(flush_batch())
     stage.failures = [StageFailed("no_json", "the model wrote prose", calls=[CALL])]
@@ -152,6 +168,20 @@ async def test_an_unreadable_record_is_parked_and_has_no_answer(stage: Stage, va
     assert [record.topic for record in stage.runtime.sender.sent] == ["dead-letters"]
     assert stage.asked == []
     assert stage.acked == [0]
+
+
+@pytest.mark.parametrize("value", [b"rubbish", None])
+async def test_of_the_stages_of_a_topic_the_others_leave_an_unreadable_record_alone(value: bytes | None) -> None:
+    stage = Stage(parks_unreadable=False)
+    await stage.read(value)
+    assert (stage.runtime.sender.sent, stage.asked, stage.acked) == ([], [], [0])
+
+
+async def test_what_only_fails_to_be_processed_is_parked_by_every_stage() -> None:
+    stage = Stage(parks_unreadable=False)
+    stage.failures = [StageFailed("bad", "bad")]
+    await stage.read(encode(flush_batch()))
+    assert [record.topic for record in stage.runtime.sender.sent] == ["dead-letters", "memos"]
 
 
 async def test_an_outage_of_the_broker_makes_it_process_the_record_again(stage: Stage) -> None:

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from agents.window import MOVED_HEADER
-from schemas.dead_letters import DeadLetterReason
+from agents.moved import MOVED_HEADER
+from schemas.dead_letters import TIMESTAMP_HEADER, DeadLetterReason
 from schemas.flushes import BatchMessage
 from schemas.ids import flush_id
 from schemas.messages import user_key
@@ -213,7 +213,7 @@ async def test_a_message_in_a_wrong_partition_is_moved_to_its_users(value: bytes
     await worker.read()
     (moved,) = world.sender.sent
     assert (moved.topic, moved.key, moved.value, moved.partition) == (TOPICS.messages, ADA, value, right)
-    assert moved.headers == [("trace", b"1"), (MOVED_HEADER, f"{wrong}:0".encode())]
+    assert moved.headers == [("trace", b"1"), (MOVED_HEADER, f"log:{wrong}:0".encode())]
     assert moved.timestamp == 12.5
     assert worker.source.acked[wrong] == [0]
     assert worker.agent.moved == 1
@@ -390,6 +390,20 @@ async def test_a_timestamp_that_no_calendar_has_is_moved_into_range(timestamp: f
     assert worker.acked == [0, 1]
 
 
+async def test_a_message_that_is_sent_again_was_said_when_it_was_written_first() -> None:
+    world = World()
+    worker = world.start()
+    first = [(TIMESTAMP_HEADER, b"1234500")]
+    world.publish(message("ada"), key=ADA, headers=first)
+    world.publish(message("ada", occurred_at="2026-02-28T10:00:00Z"), key=ADA, headers=first)
+    await worker.read()
+    await worker.close_all()
+    assert [said.occurred_at for said in world.batches()[0].messages] == [
+        datetime(1970, 1, 1, 0, 20, 34, 500_000, tzinfo=UTC),
+        datetime(2026, 2, 28, 10, 0, tzinfo=UTC),
+    ]
+
+
 async def test_a_record_that_is_too_large_to_be_parked_does_not_stop_the_agent() -> None:
     world = World()
     worker = world.start()
@@ -419,10 +433,64 @@ async def test_an_unexpected_error_while_a_batch_is_sent_is_tried_again(
 async def test_a_moved_message_without_an_id_gets_one_from_where_it_was_written_first() -> None:
     world = World()
     worker = world.start()
-    world.publish(message("ada"), headers=[(MOVED_HEADER, b"3:17")])
+    world.publish(message("ada"), headers=[(MOVED_HEADER, b"log:3:17")])
     world.publish(message("ada"), headers=[(MOVED_HEADER, b"nonsense")])
     await worker.read()
     assert [held.message.message_id for held in worker.agent.windows.close(ADA, "flush")[0].items] == [
         "log:3:17",
         "log:0:1",
     ]
+
+
+@pytest.mark.parametrize("value", [b"", b"log:3", b"log:x:1", b":3:17", b"\xff:1:2", b"log:-1:2", b"log:3:\xb2"])
+async def test_a_header_that_names_no_place_says_nothing(value: bytes) -> None:
+    world = World()
+    world.publish(message("ada"), headers=[(MOVED_HEADER, value)])
+    worker = world.start()
+    await worker.read()
+    assert worker.agent.windows.items_of(ADA)[0].message.message_id == "log:0:0"
+
+
+async def test_beyond_the_horizon_the_oldest_windows_close() -> None:
+    world = World(horizon=4)
+    world.say("ada")
+    world.say("bob")
+    world.say("ada")
+    for _ in range(2):
+        world.say("eve")
+    worker = world.start()
+    await worker.read()
+    assert world.batches() == []
+    world.say("eve")
+    await worker.read()
+    assert [(batch.ref.user_id, batch.ref.trigger) for batch in world.batches()] == [("ada", "horizon")]
+    assert worker.acked == [0]
+    world.say("joe")
+    await worker.read()
+    assert [batch.ref.user_id for batch in world.batches()] == ["ada", "bob"]
+    assert worker.acked == [0, 1, 2]
+
+
+async def test_the_horizon_is_that_of_each_partition() -> None:
+    world = World(partitions=4, horizon=3)
+    users = {partition_for(user_key("default", name), 4): name for name in ("ada", "bob", "eve", "joe", "sue", "tom")}
+    assert len(users) > 1
+    quiet, busy = sorted(users)[:2]
+    world.say(users[quiet])
+    for _ in range(3):
+        world.say(users[busy])
+    worker = world.start()
+    await worker.read()
+    assert world.batches() == []
+
+
+async def test_what_it_cannot_deal_with_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    stored = world.say("ada")
+    worker = world.start()
+    crashes: list[Exception] = []
+    monkeypatch.setattr(worker.source, "crash", crashes.append)
+    monkeypatch.setattr(world.table, "read", lambda _key: (_ for _ in ()).throw(DependencyDown("unreadable")))
+    await worker.agent.consume(FakeStream([worker.event(stored)]))
+    assert [str(error) for error in crashes] == ["unreadable"]
+    assert worker.acked == []

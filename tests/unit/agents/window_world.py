@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from agents.window import WindowAgent
 from schemas.codec import decode
-from schemas.flushes import FlushBatch
+from schemas.flushes import FlushBatch, Lane, Signals
 from schemas.messages import user_key
 from schemas.windows import WindowState
 from streams.dead_letters import DeadLetters
@@ -40,6 +41,11 @@ def flush(user: str) -> bytes:
     return json.dumps({"user_id": user, "type": "flush"}).encode()
 
 
+def forget(user: str) -> bytes:
+    """Return the control event by which a user is forgotten."""
+    return json.dumps({"user_id": user, "type": "forget"}).encode()
+
+
 @dataclass(slots=True)
 class Stored:
     """A record of the chat topic."""
@@ -55,8 +61,16 @@ class Stored:
 class World:
     """What survives a worker: the log with its committed offsets, the table, the topics that were produced to."""
 
-    def __init__(self, *, partitions: int = 1, log_id: str = "log", **policy) -> None:
+    def __init__(
+        self,
+        *,
+        partitions: int = 1,
+        log_id: str = "log",
+        detect: Callable[[str], Signals] | None = None,
+        **policy,
+    ) -> None:
         self.partitions = partitions
+        self.detect = detect
         self.log_id = log_id
         self.policy = WindowPolicy(**({"tokens": 1000, "messages": 100, "idle": 60.0, "age": 300.0} | policy))
         self.clock = ManualClock()
@@ -65,6 +79,7 @@ class World:
         self.table = FakeTable(WindowState)
         self.sender = FakeSender()
         self.emitted: list[str] = []
+        self.ends: dict[int, int] = {}
         self.workers = 0
 
     def publish(self, value: bytes | None, *, key: bytes | None = None, partition: int = 0, **fields) -> Stored:
@@ -78,9 +93,14 @@ class World:
         key = user_key("default", user)
         return self.publish(message(user, content, **fields), key=key, partition=partition_for(key, self.partitions))
 
-    def batches(self) -> list[FlushBatch]:
-        """Return everything on the flush topic, repeats included."""
-        return [decode(record.value, FlushBatch) for record in self.sender.on(TOPICS.flushes)]
+    async def log_end(self, partition: int) -> int:
+        """Return the end of a partition; of one that these tests have no log for, what `ends` says."""
+        return len(self.log[partition]) if partition < self.partitions else self.ends.get(partition, 0)
+
+    def batches(self, lane: Lane = "memo") -> list[FlushBatch]:
+        """Return everything of a lane on the flush topic, repeats included."""
+        found = (decode(record.value, FlushBatch) for record in self.sender.on(TOPICS.flushes))
+        return [batch for batch in found if batch.ref.lane == lane]
 
     def offsets(self) -> list[list[int]]:
         """Return the offsets of each batch on the flush topic."""
@@ -111,10 +131,13 @@ class Worker:
             partitions=world.partitions,
             messages=TOPICS.messages,
             flushes=TOPICS.flushes,
+            candidates=TOPICS.candidates,
             backoff=INSTANT,
+            log_end=world.log_end,
             now=world.clock,
             monotonic=world.clock.monotonic,
-            on_emit=world.emitted.append,
+            detect=world.detect,
+            on_emit=lambda ref: world.emitted.append(ref.flush_id),
         )
         world.table.before = lambda: self._pass("before the table")
         world.table.after = lambda: self._pass("after the table")

@@ -18,7 +18,9 @@ HOUR = 3600.0
 class Store:
     """A lane into a store that takes, refuses or keeps waiting."""
 
-    def __init__(self, max_records: int = 3, max_seconds: float = HOUR, backoff=INSTANT) -> None:
+    def __init__(
+        self, max_records: int = 3, max_seconds: float = HOUR, backoff=INSTANT, contiguous: bool = True
+    ) -> None:
         self.source = FakeSource()
         self.tries: list[list[int]] = []
         self.written: list[list[int]] = []
@@ -33,6 +35,7 @@ class Store:
             max_records=max_records,
             max_seconds=max_seconds,
             backoff=backoff,
+            contiguous=contiguous,
         )
         self.lane.resume()
 
@@ -64,6 +67,14 @@ async def test_a_full_batch_is_written_at_once_in_order_and_then_acknowledged() 
     assert store.written == [[0, 1, 2]]
     assert store.acked_at_write == [[]]
     assert store.acked == [0, 1, 2]
+
+
+@pytest.mark.parametrize("contiguous", [True, False])
+async def test_a_gap_ends_the_process_only_where_no_record_is_ever_deleted(contiguous: bool) -> None:
+    store = Store(max_records=2, contiguous=contiguous)
+    await store.submit(0, 7)
+    await settled()
+    assert (store.written, len(store.source.crashes)) == ([], 1) if contiguous else ([[0, 7]], 0)
 
 
 async def test_a_batch_that_does_not_fill_is_written_when_its_time_is_up() -> None:

@@ -6,10 +6,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from schemas.dead_letters import DeadLetterReason
-from streams.dead_letters import NULL_HEADER, OMITTED_HEADER, DeadLetters
+from schemas.dead_letters import NULL_HEADER, OMITTED_HEADER, REDRIVE_HEADER, TIMESTAMP_HEADER, DeadLetterReason
+from streams.dead_letters import DeadLetters
 from streams.errors import DependencyDown, RecordFailed
-from tests.support.fakes import FakeSender, FakeSource
+from streams.letters import read_content
+from streams.redrive import record_again
+from tests.support.fakes import TOPICS, FakeSender, FakeSource
+from tests.support.letters import StoredRecord, read
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 FAILURE = RecordFailed("invalid_record", "`role` is missing")
@@ -87,8 +90,44 @@ async def test_a_record_that_was_parked_before_carries_only_the_last_reason(
     headers = dict(sender.sent[0].headers) if as_mapping else sender.sent[0].headers
     await dead_letters.park(source.event(2, headers=headers), "window", FAILURE)
     names = [name for name, _ in sender.sent[1].headers]
-    assert len(names) == len(set(names)) == 9
+    assert len(names) == len(set(names)) == 10 + 8  # those of the first letter are the record's own, and put aside
     assert DeadLetterReason.from_headers(sender.sent[1].headers).reason == "invalid_record"
+
+
+async def test_own_headers_with_the_names_of_a_letters_are_put_aside_and_come_back(
+    dead_letters: DeadLetters, sender: FakeSender
+) -> None:
+    own = [
+        ("own", b"1"),
+        (OMITTED_HEADER, b"9"),
+        (NULL_HEADER, b"key"),
+        ("profilestream-stage", b"index"),
+        ("profilestream-own-stage", b"\xff"),
+        ("profilestream-of-mine", b""),
+        (TIMESTAMP_HEADER, b"yesterday"),
+    ]
+    await dead_letters.park(FakeSource().event(1, headers=own), "window", FAILURE)
+    letter = sender.sent[0]
+    names = [name for name, _ in letter.headers]
+    assert len(names) == len(set(names))
+    assert names[:4] == ["own", "profilestream-own-omitted", "profilestream-own-null", "profilestream-own-stage"]
+    assert not {OMITTED_HEADER, NULL_HEADER} & set(names)
+    assert DeadLetterReason.from_headers(letter.headers).stage == "window"
+    stored = StoredRecord(list(letter.headers), letter.key, letter.value)
+    content = read_content(stored)
+    assert (content.headers, content.missing) == (own, None)
+    (parked,) = read(stored).all()
+    assert [each for each in record_again(parked, content, TOPICS).headers if each in own] == own
+
+
+async def test_the_time_of_a_message_that_was_sent_again_is_not_put_aside(
+    dead_letters: DeadLetters, sender: FakeSender
+) -> None:
+    headers = [(TIMESTAMP_HEADER, b"1700000000000"), (REDRIVE_HEADER, b"a letter")]
+    await dead_letters.park(FakeSource().event(1, headers=headers), "window", FAILURE)
+    names = [name for name, _ in sender.sent[0].headers]
+    assert names.count(TIMESTAMP_HEADER) == 1
+    assert not [name for name in names if name.startswith("profilestream-own-")]
 
 
 async def test_repeated_headers_are_kept(dead_letters: DeadLetters, sender: FakeSender) -> None:

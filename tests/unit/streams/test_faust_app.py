@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import inspect
 from unittest.mock import AsyncMock, MagicMock
 
 import faust
 import pytest
+from aiokafka.errors import MessageSizeTooLargeError
 from faust.tables.recovery import Recovery
 from faust.transport.consumer import Consumer
 
 from streams.faust_app import PipelineApp, create_app
 from streams.settings import Settings
+from tests.support.fakes import settled
 
 
 def order(source: str, *parts: str) -> bool:
@@ -34,6 +38,42 @@ def test_faust_announces_a_complete_rebalance_before_it_goes_back_to_the_committ
         "flow_control.resume()",
         "consumer.resume_flow()",
     )
+
+
+@pytest.mark.parametrize("outcome", ["taken", "refused", "cancelled"])
+async def test_of_a_record_that_is_not_taken_only_its_sender_is_told(
+    outcome: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    complaints: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: complaints.append(context))
+
+    async def send() -> None:
+        delivery: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+        producer = MagicMock(send=AsyncMock(return_value=delivery))
+        monkeypatch.setattr(faust.Topic, "_get_producer", AsyncMock(return_value=producer))
+        topic = create_app(Settings(), "group").topic("chat", key_type=bytes, value_type=bytes)
+        sent = await topic.send(key=b"k", value=b"secret")
+        match outcome:
+            case "taken":
+                delivery.set_result(None)
+            case "refused":
+                delivery.set_exception(MessageSizeTooLargeError())
+            case _:
+                delivery.cancel()
+        await sent
+
+    try:
+        await send()
+    except (MessageSizeTooLargeError, asyncio.CancelledError) as error:
+        assert outcome != "taken"
+        error.__traceback__ = None  # it would keep alive what is to be collected
+    else:
+        assert outcome == "taken"
+    monkeypatch.undo()
+    await settled()
+    gc.collect()
+    assert complaints == []
+    assert caplog.text == ""
 
 
 def test_faust_delivers_nothing_while_the_flow_is_stopped() -> None:

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from streams import lanes as lanes_module
+from streams.backoff import Backoff
 from streams.errors import DependencyDown, RecordDelayed, RecordFailed
 from streams.lanes import KeyedLanes
 from streams.ledger import Entry
@@ -25,6 +27,7 @@ class Stage:
         self.ended: list[int] = []
         self.parked: list[tuple[int, str, int]] = []
         self.failures: defaultdict[int, list[Exception]] = defaultdict(list)
+        self.details: dict[int, str] = {}
         self.park_failures: list[Exception] = []
         self.blocked: dict[int, asyncio.Event] = {}
         self.holding: set[int] = set()
@@ -75,6 +78,7 @@ class Stage:
         if self.park_failures:
             raise self.park_failures.pop(0)
         self.parked.append((entry.event.message.offset, failure.reason, attempts))
+        self.details[entry.event.message.offset] = failure.detail
 
     def _forgotten(self) -> None:
         self.forgets += 1
@@ -446,3 +450,34 @@ def test_whatever_happens_each_key_keeps_its_order_and_every_record_is_acknowled
         assert sorted(offset for offset, _, _ in stage.parked) == given_up
 
     asyncio.run(scenario())
+
+
+async def test_what_waits_is_given_up_once_waiting_is_over_and_what_needs_nothing_is_still_processed() -> None:
+    stage = Stage(backoff=Backoff(first=60.0, limit=60.0), concurrency=2)
+    stage.failures[0] = [DependencyDown("the model is overloaded")]  # waits for its next try
+    stage.block(1)  # asks somebody who never answers
+    stage.failures[2] = [RecordDelayed("model_unavailable", "broken")]
+    await stage.submit("a", "b", "c")
+    await eventually(lambda: stage.started == [0, 1, 2] and stage.now_running == 1)
+    await stage.submit("a", "a", first=3)
+    stage.failures[3] = [DependencyDown("the model is overloaded")]
+    stage.lanes.stop_waiting()
+    await stage.done()
+    assert sorted(stage.parked) == [(offset, "stopped", 1) for offset in range(4)]
+    assert stage.details[0] == "the worker was stopped while it waited: the model is overloaded"
+    assert stage.details[2] == "the worker was stopped while it waited: model_unavailable: broken"
+    assert stage.cancelled == [1]
+    assert stage.ended == [4]
+    assert (stage.lanes.stopped, stage.lanes.ended) == (4, 5)
+    assert sorted(stage.acked) == [0, 1, 2, 3, 4]
+
+
+async def test_once_waiting_is_over_a_handler_has_one_short_try(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lanes_module, "_LAST_TRY", 0.01)
+    stage = Stage()
+    stage.lanes.stop_waiting()
+    stage.block(0)
+    await stage.submit("a", "b")
+    await stage.done()
+    assert stage.parked == [(0, "stopped", 1)]
+    assert stage.ended == [1]

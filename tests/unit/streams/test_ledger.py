@@ -28,7 +28,8 @@ def test_a_finished_record_waits_for_every_earlier_one_of_its_partition(source: 
     ledger.close(first)
     assert source.acked == {0: [3, 4, 7]}
     assert len(ledger) == 0
-    assert ledger.oldest() == {}
+    assert ledger.positions() == {TopicPartition("in", 0): 8}
+    assert ledger.opened == 3
 
 
 def test_only_the_finished_head_is_acknowledged(source: FakeSource) -> None:
@@ -37,7 +38,7 @@ def test_only_the_finished_head_is_acknowledged(source: FakeSource) -> None:
     for index in (1, 0, 3):
         ledger.close(entries[index])
     assert source.acked == {0: [0, 1]}
-    assert ledger.oldest() == {TopicPartition("in", 0): 2}
+    assert ledger.positions() == {TopicPartition("in", 0): 2}
 
 
 def test_partitions_and_topics_do_not_wait_for_each_other(source: FakeSource) -> None:
@@ -48,7 +49,11 @@ def test_partitions_and_topics_do_not_wait_for_each_other(source: FakeSource) ->
     ledger.close(other_partition)
     ledger.close(other_topic)
     assert source.acked == {1: [10], 0: [20]}
-    assert ledger.oldest() == {TopicPartition("in", 0): 0}
+    assert ledger.positions() == {
+        TopicPartition("in", 0): 0,
+        TopicPartition("in", 1): 11,
+        TopicPartition("other", 0): 21,
+    }
 
 
 def test_abandoned_records_are_forgotten_and_never_acknowledged(source: FakeSource) -> None:

@@ -53,6 +53,14 @@ async def test_what_still_runs_at_the_deadline_is_given_up_and_said(caplog: pyte
     assert "2 records were still being processed after 0 s" in caplog.text
 
 
+async def test_what_a_log_that_is_not_kept_loses_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    found = lifecycle(part := Part(running=2), seconds=0.01)
+    found.log_is_kept = False
+    found.begin_drain()
+    await eventually(lambda: "abandon" in part.told)
+    assert "given up here and lost" in caplog.text
+
+
 async def test_a_deadline_with_nothing_running_is_silent(caplog: pytest.LogCaptureFixture) -> None:
     part = Part()
     lifecycle(part, seconds=0.01).begin_drain()
@@ -102,3 +110,31 @@ async def test_closing_forgets_everything_and_does_not_start_again() -> None:
     part = Part()
     lifecycle(part).close()
     assert part.told == ["abandon"]
+
+
+async def test_drained_waits_until_nothing_runs() -> None:
+    busy, idle = Part(running=2), Part()
+    found = lifecycle(busy, idle)
+    found.begin_drain()
+    waiting = asyncio.create_task(found.drained())
+    await settled()
+    assert not waiting.done()
+    busy.running = 0
+    await waiting
+    assert busy.told == ["drain"]
+
+
+async def test_drained_waits_no_longer_than_the_drain_may_take() -> None:
+    class Stubborn(Part):
+        def abandon(self) -> None:
+            self.told.append("abandon")
+
+    stubborn = Stubborn(running=1)
+    found = lifecycle(stubborn, seconds=0.01)
+    found.begin_drain()
+    await found.drained()
+    assert stubborn.told == ["drain", "abandon"]
+
+
+async def test_nothing_is_drained_before_a_drain() -> None:
+    await lifecycle(Part(running=1)).drained()

@@ -1,0 +1,69 @@
+"""Client of profilestream for applications: publish chat messages, subscribe to profile changes, read a context.
+
+async with Client("localhost:9092") as client:
+    await client.publish([ChatMessage(user_id="anna", role="user", content="I moved to Lyon.")])
+    async with client.subscribe(user="anna") as deltas:
+        async for delta in deltas:
+            print(delta.version, delta.op, delta.topic, delta.before, delta.after)
+            print((await client.context("anna")).text)
+"""
+
+from profilestream_client.client import Client
+from profilestream_client.connection import Connection
+from profilestream_client.errors import (
+    ClientError,
+    InvalidMessage,
+    KafkaUnavailable,
+    PositionLost,
+    PublishFailed,
+    StoreRefused,
+    StoreUnavailable,
+    TopicMissing,
+)
+from profilestream_client.packing import Event, Item, LeftOut, Packed, PackingOptions, pack
+from profilestream_client.position import Position
+from profilestream_client.publishing import Published
+from profilestream_client.records import (
+    DEFAULT_TENANT,
+    MAX_MESSAGE_BYTES,
+    ChatMessage,
+    FactDetail,
+    PreferenceDetail,
+    ProfileDelta,
+)
+from profilestream_client.stores import Stores
+from profilestream_client.subscription import Filter, Subscription
+from profilestream_client.tokens import estimate_tokens
+from profilestream_client.versions import Gap
+
+__all__ = [
+    "DEFAULT_TENANT",
+    "MAX_MESSAGE_BYTES",
+    "ChatMessage",
+    "Client",
+    "ClientError",
+    "Connection",
+    "Event",
+    "FactDetail",
+    "Filter",
+    "Gap",
+    "InvalidMessage",
+    "Item",
+    "KafkaUnavailable",
+    "LeftOut",
+    "Packed",
+    "PackingOptions",
+    "Position",
+    "PositionLost",
+    "PreferenceDetail",
+    "ProfileDelta",
+    "PublishFailed",
+    "Published",
+    "StoreRefused",
+    "StoreUnavailable",
+    "Stores",
+    "Subscription",
+    "TopicMissing",
+    "estimate_tokens",
+    "pack",
+]

@@ -1,0 +1,87 @@
+"""`PipelineConsumer`: goes back in every partition, and waits for nothing but the drain."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from unittest.mock import AsyncMock, MagicMock
+
+import pytest
+from aiokafka import AIOKafkaConsumer
+from faust.transport.consumer import Consumer, ThreadDelegateConsumer
+from faust.types import TP
+
+from streams.faust_app import PipelineConsumer, create_app
+from streams.settings import Settings
+from tests.support.fakes import FakeMessage, eventually
+from tests.unit.streams.test_lifecycle import Part, lifecycle
+
+NEW, KNOWN, TABLE = TP("chat", 0), TP("chat", 1), TP("changelog", 0)
+
+
+def test_the_client_goes_back_only_where_something_was_committed() -> None:
+    assert "if offset and offset > 0:" in inspect.getsource(AIOKafkaConsumer.seek_to_committed)
+
+
+def test_faust_goes_back_by_this_call_alone() -> None:
+    assert "await self.seek_to_committed()" in inspect.getsource(Consumer.perform_seek)
+    assert "await self.perform_seek()" in inspect.getsource(Consumer.getmany)
+
+
+def test_the_application_uses_it() -> None:
+    assert create_app(Settings(), "group").transport.Consumer is PipelineConsumer
+
+
+@pytest.fixture
+def consumer() -> PipelineConsumer:
+    made = PipelineConsumer.__new__(PipelineConsumer)
+    made.app = MagicMock(tables=MagicMock(changelog_topics={"changelog"}))
+    made.earliest_offsets = AsyncMock(side_effect=lambda *places: dict.fromkeys(places, 3))  # type: ignore[method-assign]
+    made.seek_wait = AsyncMock()  # type: ignore[method-assign]
+    return made
+
+
+def committed(monkeypatch: pytest.MonkeyPatch, offsets: dict[TP, int | None]) -> None:
+    monkeypatch.setattr(ThreadDelegateConsumer, "seek_to_committed", AsyncMock(return_value=offsets))
+
+
+async def test_it_goes_to_the_beginning_of_what_was_never_committed(
+    monkeypatch: pytest.MonkeyPatch, consumer: PipelineConsumer
+) -> None:
+    offsets = {NEW: None, KNOWN: 17, TABLE: None}
+    committed(monkeypatch, offsets)
+    assert await consumer.seek_to_committed() == offsets
+    consumer.seek_wait.assert_awaited_once_with({NEW: 3})  # type: ignore[attr-defined]
+
+
+async def test_it_does_no_more_where_everything_was_committed(
+    monkeypatch: pytest.MonkeyPatch, consumer: PipelineConsumer
+) -> None:
+    committed(monkeypatch, {KNOWN: 17, TABLE: None})
+    assert await consumer.seek_to_committed() == {KNOWN: 17, TABLE: None}
+    consumer.seek_wait.assert_not_awaited()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("ends", [True, False], ids=["in time", "not in time"])
+async def test_it_waits_for_the_drain_and_for_nothing_that_no_agent_will_acknowledge(
+    monkeypatch: pytest.MonkeyPatch, consumer: PipelineConsumer, ends: bool
+) -> None:
+    part = Part(running=1)
+    consumer.app.lifecycle = lifecycle(part, seconds=60.0 if ends else 0.05)
+    lagging = FakeMessage("chat", 0, 7, None, None, 0.0, [], 1)
+    consumer._unacked_messages = {lagging}
+    waited_for: list[set[object]] = []
+    monkeypatch.setattr(Consumer, "wait_empty", AsyncMock(side_effect=lambda: waited_for.append(consumer.unacked)))
+    waiting = asyncio.create_task(consumer.wait_empty())
+    await eventually(lambda: part.told == ["drain"])
+    assert not waiting.done()
+    if ends:
+        part.running = 0
+    await waiting
+    assert waited_for == [set()]
+    assert part.told == (["drain"] if ends else ["drain", "abandon"])
+    consumer.app.lifecycle.close()
+
+
+def test_faust_would_wait_for_it_without_end() -> None:
+    assert "while not self.should_stop and self._unacked_messages:" in inspect.getsource(Consumer.wait_empty)
