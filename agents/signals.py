@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
 from importlib import resources
 from itertools import accumulate, product
-from typing import Final, NamedTuple, get_args
+from typing import Final, get_args
 
 import msgspec
 import yaml
@@ -27,6 +27,9 @@ MAX_CHARACTERS: Final = 20_000
 """How much of a text is read, from its beginning."""
 
 _FILES: Final[dict[Language, str]] = {"zh": "signals_zh.yaml", "en": "signals_en.yaml"}
+_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""The fast one, ten times as fast, is missing where PyYAML was built without its C library."""
+
 _GROUP: Final = re.compile(r"[()]")
 
 _FACTS: Final[tuple[FactSignal, ...]] = get_args(FactSignal)
@@ -68,7 +71,7 @@ def shipped_words(language: Language) -> tuple[SignalWords, ...]:
     text = resources.files("agents").joinpath(_FILES[language]).read_text(encoding="utf-8")
     return tuple(
         msgspec.structs.replace(each, words=_written_out(each.words), ignore=_written_out(each.ignore))
-        for each in msgspec.convert(yaml.safe_load(text), tuple[SignalWords, ...])
+        for each in msgspec.convert(yaml.load(text, _LOADER), tuple[SignalWords, ...])  # noqa: S506 - both are safe
     )
 
 
@@ -88,7 +91,7 @@ class SignalDetector:
     """
 
     def __init__(self, words: Sequence[SignalWords] = ()) -> None:
-        self._automaton, self._phrases = _compiled(tuple(words))
+        self._automaton, self._bits = _compiled(tuple(words))
 
     def detect(self, text: str) -> Signals:
         """Return the signals in the first `MAX_CHARACTERS` of a text."""
@@ -107,14 +110,13 @@ class SignalDetector:
         """Return the phrases that lie in no other: words (beginning, bits) and those to ignore (beginning, end)."""
         longest: dict[int, tuple[int, int]] = {}
         for number, start, end in self._automaton.find_matches_as_indexes(text, overlapping=True):
-            bits, opens, closes = self._phrases[number]
-            if opens and start and text[start - 1] in _LETTERS:
+            if start and text[start - 1] in _LETTERS and text[start] in _LETTERS:
                 continue
-            if closes:
+            if text[end - 1] in _LETTERS:
                 after = text[end : end + 1]
                 if after in _LETTERS or (after == "'" and text.startswith("t", end + 1)):  # "can" in "can't"
                     continue
-            longest[start] = (end, bits)  # the automaton reports them in the order of their ends
+            longest[start] = (end, self._bits[number])  # the automaton reports them in the order of their ends
         words: list[tuple[int, int]] = []
         masks: list[tuple[int, int]] = []
         reach = 0
@@ -129,43 +131,36 @@ class SignalDetector:
         return words, masks
 
 
-class _Phrase(NamedTuple):
-    """A word or a phrase to ignore.
-
-    Attributes:
-        bits: the signals of a word; none for a phrase to ignore.
-        opens: it begins with a letter that may not follow another.
-        closes: it ends with a letter that may not precede another.
-    """
-
-    bits: int
-    opens: bool
-    closes: bool
-
-
 @lru_cache(maxsize=4)
-def _compiled(words: tuple[SignalWords, ...]) -> tuple[AhoCorasick, tuple[_Phrase, ...]]:
-    """Return the automaton of all phrases and what they are, by their number in it."""
+def _compiled(words: tuple[SignalWords, ...]) -> tuple[AhoCorasick, tuple[int, ...]]:
+    """Return the automaton of all phrases and, by their number in it, their signals' bits: none for those to ignore."""
+    own = [
+        msgspec.structs.replace(each, words=tuple(map(_plain, each.words)), ignore=tuple(map(_plain, each.ignore)))
+        for each in words
+    ]
     phrases: dict[str, int] = {}
-    for groups in (shipped_words("zh") + shipped_words("en"), words):
+    for groups in (shipped_words("zh") + shipped_words("en"), own):
         for group in groups:
-            for word in map(_plain, group.words):
-                phrases[word] = phrases.get(word, 0) | _BITS[group.signal]
-        phrases.update((phrase, 0) for group in groups for phrase in map(_plain, group.ignore))
+            bits = _BITS[group.signal]
+            for word in group.words:
+                phrases[word] = phrases.get(word, 0) | bits
+        for group in groups:
+            phrases.update(dict.fromkeys(group.ignore, 0))
     phrases.pop("", None)
-    automaton = AhoCorasick(phrases, matchkind=MatchKind.Standard)
-    return automaton, tuple(
-        _Phrase(bits, phrase[0] in _LETTERS, phrase[-1] in _LETTERS) for phrase, bits in phrases.items()
-    )
+    return AhoCorasick(phrases, matchkind=MatchKind.Standard), tuple(phrases.values())
 
 
 def _written_out(patterns: Iterable[str]) -> tuple[str, ...]:
-    """Replace each pattern by the phrases that it stands for: ``a (b|c|)`` by ``a b``, ``a c`` and ``a``."""
+    """Replace each pattern by the phrases that it stands for, as texts are searched for them.
+
+    ``A (b|c|)`` becomes ``a b``, ``a c`` and ``a``.
+    """
     return tuple(
         dict.fromkeys(
-            "".join(choice).strip()
-            for pattern in patterns
-            for choice in product(*(part.split("|") for part in _GROUP.split(pattern)))
+            # An alternative of nothing leaves two spaces; there are too many phrases to take each apart.
+            _plain(phrase) if "  " in phrase else phrase.strip()
+            for pattern in map(_plain, patterns)
+            for phrase in map("".join, product(*(part.split("|") for part in _GROUP.split(pattern))))
         )
     )
 
