@@ -1,10 +1,10 @@
 """What the model costs: calls and tokens of every stage, for files of conversations, with a scripted model.
 
-``python -m benchmarks.model_cost FILE...`` windows the messages of each user as the worker does, and runs every window
-through all the stages, with the real client and real HTTP, against a server on loopback that answers by the rules. It
-prints calls and tokens for each stage, for a flush and for 1,000 messages, beside those of the anchor: a pipeline that
-always makes three calls a flush. Where it measures as the anchor was measured (windows that only 1,024 tokens close, no
-event tags) it ends with 1 when a target is missed.
+``python -m benchmarks.model_cost --budgets 256,512,1024,2048 FILE...`` windows the messages of each user as the worker
+does, and runs every window through all the stages, with the real client and real HTTP, against a server on loopback
+that answers by the rules. It prints calls and tokens for 1,000 messages, by stage and with the static part of the
+prompts apart, beside those of the anchor: a pipeline that always makes three calls a flush. Where it measures as the
+anchor was measured (windows that only 1,024 tokens close, no event tags) it ends with 1 when a target is missed.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from agents.extract import extract
 from agents.llm import LLMProcessor
@@ -30,7 +31,10 @@ from agents.processor import SlotName
 from agents.slots import slot_definitions
 from agents.summary import summarise
 from agents.tag import tag
+from benchmarks.load.machine import Machine, this_machine
+from benchmarks.load.report import Finding
 from benchmarks.model_server import ModelServer, Request
+from benchmarks.recorded import Result, Table, add_options, finish
 from benchmarks.scripted_answers import ScriptedModel
 from schemas.flushes import BatchMessage, FlushBatch, FlushRef
 from schemas.ids import flush_id
@@ -44,6 +48,7 @@ from streams.windows import Closed, WindowPolicy, Windows
 ROUTINE: Final = ("summary", "extract", "tag", "merge")
 DEFAULT_BUDGET: Final = 1024
 
+_TOKENS: Final = ("static", "payload", "completion")
 _LOG: Final = "benchmark"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _TAGS: Final = (
@@ -223,21 +228,32 @@ def _batch(window: Closed[BatchMessage]) -> FlushBatch:
     return FlushBatch(ref=ref, messages=messages)
 
 
-def missed(cost: Cost, language: Language) -> list[str]:
-    """Return the targets that are missed, in words."""
+def findings(cost: Cost, language: Language) -> list[Finding]:
+    """Return the figures that have targets, beside those of the anchor."""
     anchor = ANCHORS[language]
-    found: list[str] = []
     calls = cost.per_thousand(cost.routine.calls)
     static = cost.per_thousand(cost.routine.static)
-    if cost.most_calls > MOST_CALLS_A_FLUSH:
-        found.append(f"a flush made {cost.most_calls} routine calls, more than {MOST_CALLS_A_FLUSH}")
-    if calls > MOST_CALLS:
-        found.append(f"{calls:.1f} calls for 1,000 messages are more than {MOST_CALLS}")
-    if static > MOST_OF_STATIC * anchor.static:
-        found.append(
-            f"{static:,.0f} static tokens for 1,000 messages are over {MOST_OF_STATIC:.0%} of {anchor.static:,}"
-        )
-    return found
+    share = static / anchor.static
+    return [
+        Finding(
+            what="routine calls of the flush that made most",
+            value=f"{cost.most_calls}",
+            target=f"at most {MOST_CALLS_A_FLUSH}",
+            met=cost.most_calls <= MOST_CALLS_A_FLUSH,
+        ),
+        Finding(
+            what="calls for 1,000 messages",
+            value=f"{calls:.1f} (anchor {anchor.calls})",
+            target=f"at most {MOST_CALLS}",
+            met=calls <= MOST_CALLS,
+        ),
+        Finding(
+            what="static prompt tokens for 1,000 messages",
+            value=f"{static:,.0f}: {share:.1%} of the anchor's {anchor.static:,}",
+            target=f"at most {MOST_OF_STATIC:.0%} of the anchor's",
+            met=share <= MOST_OF_STATIC,
+        ),
+    ]
 
 
 def _load(file: Path) -> list[ChatMessage]:
@@ -251,47 +267,144 @@ def _language(messages: Sequence[ChatMessage]) -> Language:
     return "zh" if sum("\u4e00" <= character <= "\u9fff" for character in text) > len(text) / 4 else "en"
 
 
-def _print(file: Path, cost: Cost, config: PipelineConfig) -> None:
-    anchor = ANCHORS[config.language]
-    print(f"{file.name} ({config.language}): {cost.messages} messages, {cost.flushes} flushes {dict(cost.outcomes)}")
-    print(f"{'':16}{'calls':>8}{'static':>10}{'payload':>10}{'completion':>12}")
-    for name, stage in (*((name, cost.stages[name]) for name in cost.stages), ("routine", cost.routine)):
-        print(f"{name:16}{stage.calls:>8,}{stage.static:>10,}{stage.payload:>10,}{stage.completion:>12,}")
-    for title, divisor in (("a flush", cost.flushes), ("1,000 messages", cost.messages / 1000)):
-        calls, static, payload, completion = (value / divisor for value in asdict(cost.routine).values())
-        print(f"{title:16}{calls:>8.2f}{static:>10,.0f}{payload:>10,.0f}{completion:>12,.0f}")
-    print(f"{'anchor':16}{anchor.calls:>8.2f}{anchor.static:>10,}   for 1,000 messages")
-    print(f"calls a flush {dict(sorted(cost.calls_a_flush.items()))}, deltas {dict(cost.deltas)}")
+@dataclass(frozen=True)
+class Run:
+    """What one file has cost at one budget."""
+
+    file: str
+    budget: int
+    language: Language
+    cost: Cost
+
+    @property
+    def name(self) -> str:
+        """What it is called in a report."""
+        return f"{self.file} ({self.language})"
+
+    def data(self) -> dict[str, Any]:
+        """Return it for programs."""
+        counted: dict[str, Any] = msgspec.to_builtins(self.cost, str_keys=True)
+        about = {"file": self.file, "budget": self.budget, "language": self.language}
+        return {**about, **counted, "routine": asdict(self.cost.routine)}
+
+
+def result(runs: Sequence[Run], options: argparse.Namespace, machine: Machine) -> Result:
+    """Return what was counted, for a report; only what was counted as the anchor was has targets."""
+    comparable = not (options.tags or options.idle)
+    windows = "ten idle minutes, by `occurred_at`, and the budget" if options.idle else "the budget alone"
+    return Result(
+        title="What a model costs",
+        command=_command(options),
+        machine=machine,
+        settings={
+            "files": ", ".join(f"{run.file}, {run.cost.messages:,} messages" for run in _first_of_each(runs)),
+            "windows closed by": windows,
+            "event tags": "two" if options.tags else "none",
+            "model": "scripted: it answers by the rules, so what a file says decides how often a stage is asked",
+            "counted": "o200k tokens; static is the system prompt, which every call of a stage repeats",
+        },
+        findings=tuple(
+            replace(finding, what=f"{run.name}: {finding.what}")
+            for run in runs
+            if comparable and run.budget == DEFAULT_BUDGET
+            for finding in findings(run.cost, run.language)
+        ),
+        tables=(
+            _sizes(runs),
+            *map(_stages, runs),
+        ),
+        data={"runs": [run.data() for run in runs]},
+        timed=False,
+    )
+
+
+def _first_of_each(runs: Sequence[Run]) -> list[Run]:
+    return list({run.file: run for run in reversed(runs)}.values())[::-1]
+
+
+def _command(options: argparse.Namespace) -> str:
+    budgets = ",".join(map(str, options.budgets))
+    flags = "".join(f" --{name}" for name in ("idle", "tags") if getattr(options, name))
+    return f"python -m benchmarks.model_cost --budgets {budgets}{flags} {' '.join(file.name for file in options.files)}"
+
+
+def _sizes(runs: Sequence[Run]) -> Table:
+    """Return a row for each run: what 1,000 messages cost in all routine stages."""
+    rows = []
+    for run in runs:
+        cost, routine = run.cost, run.cost.routine
+        static, payload, completion = (
+            cost.per_thousand(value) for value in (routine.static, routine.payload, routine.completion)
+        )
+        rows.append(
+            (
+                f"{run.name}, {run.budget:,}",
+                f"{cost.flushes:,}",
+                f"{routine.calls / cost.flushes:.2f}",
+                f"{cost.per_thousand(routine.calls):,.1f}",
+                *(f"{value:,.0f}" for value in (static, payload, completion, static + payload + completion)),
+            )
+        )
+    return Table(
+        title="For 1,000 messages, by window budget",
+        columns=("file, budget", "flushes", "calls a flush", "calls", *_TOKENS, "all tokens"),
+        rows=tuple(rows),
+    )
+
+
+def _stages(run: Run) -> Table:
+    cost = run.cost
+    rows = [
+        (
+            name,
+            f"{cost.per_thousand(stage.calls):,.1f}",
+            *(f"{cost.per_thousand(value):,.0f}" for value in (stage.static, stage.payload, stage.completion)),
+        )
+        for name, stage in (*cost.stages.items(), ("routine", cost.routine))
+    ]
+    return Table(
+        title=f"{run.name}, budget {run.budget:,}: for 1,000 messages, by stage",
+        columns=("stage", "calls", *_TOKENS),
+        rows=tuple(rows),
+    )
+
+
+def _budgets(text: str) -> tuple[int, ...]:
+    budgets = tuple(int(part) for part in text.split(","))
+    if min(budgets) < 1:
+        raise ValueError(text)
+    return budgets
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run from the command line."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.model_cost", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.model_cost", description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="JSON lines of chat messages")
-    parser.add_argument("--budget", type=int, default=DEFAULT_BUDGET, metavar="N", help="tokens of a window")
+    parser.add_argument(
+        "--budgets", type=_budgets, default=(DEFAULT_BUDGET,), metavar="N,N", help="tokens of a window, one or several"
+    )
     parser.add_argument("--idle", action="store_true", help="close windows after ten idle minutes, by `occurred_at`")
     parser.add_argument("--tags", action="store_true", help="with event tags")
-    parser.add_argument("--json", action="store_true", help="one JSON object for each file")
+    add_options(parser, "model_cost.md")
     options = parser.parse_args(arguments)
-    problems: list[str] = []
+    machine = this_machine()
+    runs: list[Run] = []
     for file in options.files:
         messages = _load(file)
         config = PipelineConfig(language=_language(messages), event_tags=_TAGS if options.tags else ())
-        policy = WindowPolicy(tokens=options.budget)
-        cost = asyncio.run(measure(messages, config, policy, idle=options.idle))
-        if options.json:
+        for budget in options.budgets:
+            print(f"{file.name}, windows of {budget:,} tokens ...", file=sys.stderr, flush=True)
+            cost = asyncio.run(measure(messages, config, WindowPolicy(tokens=budget), idle=options.idle))
+            runs.append(Run(file.name, budget, config.language, cost))
             print(
-                json.dumps(
-                    {"file": file.name, **msgspec.to_builtins(cost, str_keys=True), "routine": asdict(cost.routine)}
-                )
+                f"{cost.messages:,} messages, {cost.flushes:,} flushes {dict(cost.outcomes)}, calls a flush "
+                f"{dict(sorted(cost.calls_a_flush.items()))}, deltas {dict(cost.deltas)}",
+                file=sys.stderr,
             )
-        else:
-            _print(file, cost, config)
-        if options.budget == DEFAULT_BUDGET and not (options.tags or options.idle):
-            problems += [f"{file.name}: {problem}" for problem in missed(cost, config.language)]
-    for problem in problems:
-        print(f"missed: {problem}", file=sys.stderr)
-    return 1 if problems else 0
+    return finish(result(runs, options, machine), options)
 
 
 if __name__ == "__main__":
