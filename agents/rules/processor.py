@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
-from typing import Final, Literal, ParamSpec, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final, Literal, ParamSpec, TypeVar
 
 from agents.fact_processor import FoundDomain, FoundFacts, FoundPreferences, Related
 from agents.processor import (
@@ -18,13 +18,16 @@ from agents.processor import (
     Summary,
     Tagging,
 )
-from agents.rules import domain, exclusions, merging, reading, relations, slots, tagging, text
+from agents.rules import exclusions, merging, reading, relations, slots, tagging, text
 from agents.rules.facts import candidates, wishes
 from agents.rules.rulebook import Finding
 from schemas.facts import Fact, Preference
 from schemas.flushes import BatchMessage, FlushBatch
 from schemas.pipeline import PipelineConfig
 from schemas.stages import Candidate, Memo, MemoBullet
+
+if TYPE_CHECKING:
+    from agents.rules.domain import Describer
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -49,13 +52,13 @@ class RuleProcessor:
         self.answers = 0
         self.version = reading.VERSION
         self._tags = config.event_tags
-        self._domain = domain.Describer(config.tag_catalogue) if config.reads_domain else None
+        self._domain = _describer(config) if config.reads_domain else None
         self._reads_moods = any(tagging.family(tag) == "mood" for tag in config.event_tags)
 
     async def summarise(self, batch: FlushBatch, known: Sequence[SlotName]) -> Summary:
         """Return the sentences of the user's own messages that state something, verbatim, one bullet each."""
         own = [message for message in batch.messages if message.role == "user"]
-        return await _computed(sum(len(message.content) for message in own), self._summarise, own)
+        return await _computed(_contents(own), self._summarise, own)
 
     async def extract(self, memo: Memo, known: Sequence[SlotName]) -> Extraction:
         """Return what the bullets say.
@@ -63,7 +66,7 @@ class RuleProcessor:
         A slot that holds several values gets one candidate with all of them, and one with all that is taken back. A
         slot that holds one value gets each in the order they were said, so that the profile shows how it changed.
         """
-        return await _computed(sum(len(bullet.text) for bullet in memo.bullets), self._extract, memo.bullets)
+        return await _computed([bullet.text for bullet in memo.bullets], self._extract, memo.bullets)
 
     async def tag(self, memo: Memo) -> Tagging:
         """Return moods and goals, for the configured tags that ask for them."""
@@ -86,7 +89,7 @@ class RuleProcessor:
 
         Likes and dislikes, and what the user does not eat, are preferences only.
         """
-        facts = await _computed(_size(batch), candidates.extract, batch.messages, known)
+        facts = await _computed(_contents(batch.messages), candidates.extract, batch.messages, known)
         return FoundFacts(facts=facts)
 
     async def extract_preferences(self, batch: FlushBatch, known: Sequence[Preference]) -> FoundPreferences:
@@ -95,7 +98,7 @@ class RuleProcessor:
         Habits are told as preferences only where the messages are not read for facts too.
         """
         habits = batch.signals is not None and not batch.signals.facts
-        found = await _computed(_size(batch), wishes.extract, batch.messages, known, habits=habits)
+        found = await _computed(_contents(batch.messages), wishes.extract, batch.messages, known, habits=habits)
         return FoundPreferences(preferences=found)
 
     async def relate(self, kind: Literal["fact", "preference"], known: str, new: str) -> Related:
@@ -106,7 +109,7 @@ class RuleProcessor:
         """Return facts on the user, and the tags that are named, or keywords; nothing unless configured."""
         if self._domain is None:
             return FoundDomain()
-        return FoundDomain(domain=await _computed(_size(batch), self._domain.describe, batch.messages))
+        return FoundDomain(domain=await _computed(_contents(batch.messages), self._domain.describe, batch.messages))
 
     def _summarise(self, messages: Sequence[BatchMessage]) -> Summary:
         return Summary(
@@ -132,13 +135,19 @@ class RuleProcessor:
                 yield sentence
 
 
-def _size(batch: FlushBatch) -> int:
-    return sum(len(message.content) for message in batch.messages)
+def _describer(config: PipelineConfig) -> Describer:
+    from agents.rules.domain import Describer  # its word lists take a while, and few configurations ask for it
+
+    return Describer(config.tag_catalogue)
 
 
-async def _computed(characters: int, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Call a function that reads so many characters: in a thread when they are more than the loop may wait for."""
-    if characters <= _INLINE_CHARACTERS:
+def _contents(messages: Iterable[BatchMessage]) -> list[str]:
+    return [message.content for message in messages]
+
+
+async def _computed(texts: Sequence[str], function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Call a function that reads these texts: in a thread when that takes longer than the loop may wait."""
+    if sum(map(len, texts)) <= _INLINE_CHARACTERS and all(map(reading.is_ready, texts)):
         return function(*args, **kwargs)
     return await asyncio.to_thread(function, *args, **kwargs)
 

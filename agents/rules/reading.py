@@ -15,9 +15,10 @@ from agents.rules.english import clauses as english_clauses
 from agents.rules.english import rules as english_rules
 from agents.rules.rulebook import Clause, Finding, Rulebook
 
-__all__ = ["SIGNALS", "VERSION", "findings", "moods"]
+__all__ = ["SIGNALS", "VERSION", "findings", "is_ready", "moods"]
 
 _HAN: Final = re.compile(r"[\u4e00-\u9fff]")
+_LATIN: Final = re.compile(r"[A-Za-z]")
 
 _NO_TASTES: Final = frozenset({slots.COMMUNICATION, slots.TIME_HABITS, slots.QUIET_TIMES, slots.CONTACT_TIMES})
 
@@ -28,6 +29,15 @@ VERSION: Final = hashlib.sha256(
     b"".join(source.read_bytes() for source in sorted(Path(__file__).parent.rglob("*.py")))
 ).hexdigest()[:12]
 """Content hash of the rules: of this package's source, since patterns and cleaners decide together."""
+
+
+def is_ready(text: str) -> bool:
+    """Whether the rules of the languages that a text is in are compiled, so that it can be read at once."""
+    return all(
+        book.is_compiled or not script.search(text)
+        for script, books in ((_LATIN, english_rules.BOOKS), (_HAN, chinese_rules.BOOKS))
+        for book in books
+    )
 
 
 def findings(sentence: str) -> list[Finding]:

@@ -1,10 +1,11 @@
-"""`Rule`: a pattern and what it gives; `Rulebook`: the rules of one language, compiled once."""
+"""`Rule`: a pattern and what it gives; `Rulebook`: the rules of one language, compiled once when first read."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from agents.processor import SlotName
 
@@ -93,14 +94,31 @@ class Rule:
 
 
 class Rulebook:
-    """The rules of one language."""
+    """The rules of one language.
+
+    They are compiled when a clause is read for the first time, since many a process never meets their language. That
+    takes longer than an event loop may wait.
+
+    Attributes:
+        rules: all of them, in order.
+    """
 
     def __init__(self, rules: Iterable[Rule], flags: int = 0) -> None:
-        self._rules = tuple((re.compile(rule.pattern, flags), rule) for rule in rules)
+        self.rules = tuple(rules)
+        self._flags = flags
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether a clause can be read at once."""
+        return "_patterns" in vars(self)
+
+    @cached_property
+    def _patterns(self) -> tuple[re.Pattern[str], ...]:
+        return tuple(re.compile(rule.pattern, self._flags) for rule in self.rules)
 
     def read(self, clause: Clause) -> Iterator[Finding]:
         """Yield what the clause states; every rule that matches has its say."""
-        for pattern, rule in self._rules:
+        for pattern, rule in zip(self._patterns, self.rules, strict=True):
             if (rule.greeting_only and not clause.greets) or (clause.implied and not rule.implied_too):
                 continue
             match = pattern.match(clause.text)

@@ -23,7 +23,7 @@ LANGUAGES = ("en", "zh")
 def filled_by(book: Rulebook) -> set[tuple[str, str]]:
     """Return every slot that a rulebook's rules can fill, with what their patterns may put into a slot's name."""
     found = set()
-    for _, rule in book._rules:
+    for rule in book.rules:
         for give in rule.gives:
             topic, sub_topic = give.slot
             names = rule.names.values() if "{" in sub_topic else (sub_topic,)

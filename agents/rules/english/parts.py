@@ -15,10 +15,12 @@ ADVERBS: Final = (
 )
 END: Final = r"(?=\s*(?:$|[,.!;:?~)(]))"
 WORD: Final = r"(?-i:(?:(?:St|Dr|Mt|Mr|Mrs|Ms)\. )?[A-Z][\w'’\-]*)"
-NAME: Final = rf"(?P<name>{WORD}(?:(?: (?-i:de|van|von|der|la|da|bin|al))* {WORD}){{0,2}}|[\u4e00-\u9fff·]{{2,6}})"
-PLACE: Final = rf"(?P<place>(?:the )?{WORD}(?:(?:,? (?-i:of|am|upon|de|la|del))* {WORD}|, (?:the )?{WORD}){{0,3}}|[\u4e00-\u9fff]{{2,10}})"
+NAME: Final = (
+    rf"(?P<name>{WORD}(?:(?: (?-i:de|van|von|der|la|da|bin|al))* {WORD}){{0,2}}|(?-i:[\u4e00-\u9fff·]{{2,6}}))"
+)
+PLACE: Final = rf"(?P<place>(?:the )?{WORD}(?:(?:,? (?-i:of|am|upon|de|la|del))* {WORD}|, (?:the )?{WORD}){{0,3}}|(?-i:[\u4e00-\u9fff]{{2,10}}))"
 ORGANISATION: Final = (
-    rf"(?P<company>(?:the )?{WORD}(?:(?: (?-i:of|and|for|&|the))* {WORD}){{0,4}}|[\u4e00-\u9fff]{{2,12}})"
+    rf"(?P<company>(?:the )?{WORD}(?:(?: (?-i:of|and|for|&|the))* {WORD}){{0,4}}|(?-i:[\u4e00-\u9fff]{{2,12}}))"
 )
 TITLE: Final = rf"(?P<title>(?:an? |the )?(?:[\w\-]+ ){{0,4}}?(?:{words.OCCUPATIONS}))\b"
 AT: Final = rf"(?: (?:at|for|with) {ORGANISATION})?"

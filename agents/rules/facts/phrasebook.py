@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final
 
 from agents.processor import SlotName
@@ -66,12 +67,9 @@ class Phrasebook:
     ) -> None:
         self._names = names or {}
         self._by_slot: dict[tuple[SlotName, Language], list[tuple[re.Pattern[str], Phrase]]] = {}
-        self._readers: list[tuple[re.Pattern[str], Phrase, bool]] = []
-        for phrase in phrases:
+        self._phrases = tuple(phrases)
+        for phrase in self._phrases:
             self._by_slot.setdefault((phrase.slot, phrase.language), []).append((re.compile(phrase.fits), phrase))
-            for template, negated in ((phrase.text, False), (phrase.negated, True)):
-                if template:
-                    self._readers.append((self._reader(phrase, template), phrase, negated))
 
     def render(self, finding: Finding, language: Language) -> str | None:
         """Return the sentence for a finding, or None when there is no template for it."""
@@ -97,6 +95,16 @@ class Phrasebook:
                     continue
             return Parsed((topic, sub_topic), groups.get("value", ""), negated)
         return None
+
+    @cached_property
+    def _readers(self) -> tuple[tuple[re.Pattern[str], Phrase, bool], ...]:
+        """The patterns of all templates, made when a sentence is taken apart for the first time."""
+        return tuple(
+            (self._reader(phrase, template), phrase, negated)
+            for phrase in self._phrases
+            for template, negated in ((phrase.text, False), (phrase.negated, True))
+            if template
+        )
 
     def _reader(self, phrase: Phrase, template: str) -> re.Pattern[str]:
         parts = _FIELD.split(template)
