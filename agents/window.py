@@ -161,7 +161,7 @@ class WindowAgent:
         What this release cannot deal with ends the process: nothing is acknowledged past it, and going on without it
         would leave its partition uncommitted for ever.
         """
-        async for event in stream.noack().events():
+        async for event in stream:
             try:
                 await self.take(event)
             except Exception as error:

@@ -22,6 +22,7 @@ from faust.transport.consumer import Consumer
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 
+from streams.delivery import PromptDelivery
 from streams.kafka import MAX_RECORD_BYTES
 from streams.lifecycle import Lifecycle
 from streams.records import Event
@@ -32,7 +33,7 @@ _BUFFERED_RECORDS: Final = 8_192
 _DAYS: Final = 86_400.0
 
 
-class PipelineConsumer(driver.Consumer):
+class PipelineConsumer(PromptDelivery, driver.Consumer):
     """A consumer that goes back in every partition, and waits for this program's own work only."""
 
     async def seek_to_committed(self) -> Mapping[TP, int]:

@@ -115,7 +115,7 @@ class KeyedLanes:
 
     async def consume(self, stream: EventStream) -> None:
         """Take records from a stream for as long as it lasts: the body of an agent."""
-        async for event in stream.noack().events():
+        async for event in stream:
             await self.submit(event)
 
     async def submit(self, event: Event) -> None:

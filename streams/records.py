@@ -36,16 +36,8 @@ class Event(Protocol):
         ...
 
 
-class EventStream(Protocol):
-    """A Faust stream."""
-
-    def noack(self) -> EventStream:
-        """Return the stream without automatic acknowledgement."""
-        ...
-
-    def events(self) -> AsyncIterator[Event]:
-        """Iterate over the events."""
-        ...
+EventStream = AsyncIterator[Event]
+"""The events of a topic, none of which is acknowledged by being taken."""
 
 
 class Source(Protocol):

@@ -13,6 +13,7 @@ from faust.types import TP
 from streams.backoff import Backoff
 from streams.batches import BatchLane, WriteBatch
 from streams.dead_letters import DeadLetters
+from streams.delivery import events_of
 from streams.errors import DependencyDown
 from streams.faust_app import AppSource, PipelineApp, create_app
 from streams.lanes import GiveUp, Handler, KeyedLanes, Ready
@@ -103,7 +104,7 @@ class Runtime:
         """Register a Faust agent that hands the events of a topic to `consume`."""
 
         async def agent(stream: Any) -> None:
-            await consume(stream)
+            await consume(events_of(stream))
 
         self.app.agent(self._channels[topic], name=name)(agent)
 

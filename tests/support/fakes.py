@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import defaultdict, deque
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -135,21 +135,10 @@ class FakeSource:
         self.crashes.append(reason)
 
 
-class FakeStream:
-    """A Faust stream over a list of events; refuses to be read with automatic acknowledgement."""
-
-    def __init__(self, events: list[FakeEvent]) -> None:
-        self._events = events
-        self._manual = False
-
-    def noack(self) -> FakeStream:
-        self._manual = True
-        return self
-
-    async def events(self):
-        assert self._manual, "read with automatic acknowledgement"
-        for event in self._events:
-            yield event
+async def stream_of(events: list[FakeEvent]) -> AsyncIterator[FakeEvent]:
+    """The events of a topic, as an agent gets them."""
+    for event in events:
+        yield event
 
 
 class FakeSender:

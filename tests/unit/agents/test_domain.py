@@ -12,7 +12,7 @@ from schemas.flushes import BatchMessage, FlushBatch
 from schemas.profiles import ProfileState
 from schemas.stages import Candidates, Domain, Dropped, ModelCall, TagHit
 from streams.errors import DependencyDown, RecordFailed
-from tests.support.fakes import FakeRuntime, FakeStream, FakeTable, eventually
+from tests.support.fakes import FakeRuntime, FakeTable, eventually, stream_of
 from tests.support.records import KEY, flush_batch, flush_ref, signal_batch, turn
 
 CALL = ModelCall(stage="domain", model="m", outcome="ok")
@@ -250,7 +250,7 @@ async def answer(processor: Describer | None, value: bytes) -> tuple[FakeRuntime
     register(runtime, processor, FakeTable(ProfileState), CATALOGUE, 1_000)
     topic, consume = runtime.agents["domain"]
     assert topic == "flushes"
-    await consume(FakeStream([runtime.source.event(2, key=KEY, value=value)]))
+    await consume(stream_of([runtime.source.event(2, key=KEY, value=value)]))
     await eventually(lambda: runtime.source.acked[0] == [2])
     return runtime, runtime.sender.decoded("candidates", Candidates)
 

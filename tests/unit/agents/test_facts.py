@@ -24,7 +24,7 @@ from schemas.profiles import Profile, ProfileState
 from schemas.stages import Candidates, Dropped, FactCandidate, MessageRef, ModelCall, PreferenceCandidate
 from streams.errors import RecordFailed
 from tests.support.fact_lane import fact, preference
-from tests.support.fakes import FakeRuntime, FakeStream, FakeTable, eventually, settled
+from tests.support.fakes import FakeRuntime, FakeTable, eventually, settled, stream_of
 from tests.support.records import CLOSED, KEY, SAID, flush_batch, signal_batch, turn
 
 FACTS_CALL = ModelCall(stage="facts", model="m", outcome="ok")
@@ -448,7 +448,7 @@ class Stage:
     async def read(self, value: bytes) -> list[Candidates]:
         topic, consume = self.runtime.agents["facts"]
         assert topic == "flushes"
-        await consume(FakeStream([self.runtime.source.event(9, key=KEY, value=value)]))
+        await consume(stream_of([self.runtime.source.event(9, key=KEY, value=value)]))
         await eventually(lambda: self.runtime.source.acked[0] == [9])
         return self.runtime.sender.decoded("candidates", Candidates)
 

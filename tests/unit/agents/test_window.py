@@ -15,7 +15,7 @@ from schemas.messages import user_key
 from schemas.windows import EmittedBatch, WindowState
 from streams.errors import DependencyDown, RecordFailed
 from streams.partitioning import partition_for
-from tests.support.fakes import START, TOPICS, FakeStream, eventually, settled
+from tests.support.fakes import START, TOPICS, eventually, settled, stream_of
 from tests.unit.agents.window_world import World, flush, message
 
 ADA = user_key("default", "ada")
@@ -290,7 +290,7 @@ async def test_taking_stops_while_too_many_batches_are_unsent(monkeypatch: pytes
     let_go = asyncio.Event()
     world.table.before = let_go.wait
     events = [worker.event(world.say(f"user {number}")) for number in range(4)]
-    reading = asyncio.create_task(worker.agent.consume(FakeStream(events)))
+    reading = asyncio.create_task(worker.agent.consume(stream_of(events)))
     await eventually(lambda: worker.agent.running == 2)
     await settled()
     assert worker.agent.running == 2
@@ -491,6 +491,6 @@ async def test_what_it_cannot_deal_with_ends_the_process(monkeypatch: pytest.Mon
     crashes: list[Exception] = []
     monkeypatch.setattr(worker.source, "crash", crashes.append)
     monkeypatch.setattr(world.table, "read", lambda _key: (_ for _ in ()).throw(DependencyDown("unreadable")))
-    await worker.agent.consume(FakeStream([worker.event(stored)]))
+    await worker.agent.consume(stream_of([worker.event(stored)]))
     assert [str(error) for error in crashes] == ["unreadable"]
     assert worker.acked == []

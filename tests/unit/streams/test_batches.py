@@ -10,7 +10,7 @@ import pytest
 from streams.batches import BatchLane
 from streams.errors import DependencyDown
 from streams.ledger import Entry
-from tests.support.fakes import INSTANT, FakeSource, FakeStream, RecordedBackoff, eventually, settled
+from tests.support.fakes import INSTANT, FakeSource, RecordedBackoff, eventually, settled, stream_of
 
 HOUR = 3600.0
 
@@ -113,7 +113,7 @@ async def test_the_same_batch_is_written_again_until_it_is_taken() -> None:
 async def test_the_stream_is_not_read_while_two_batches_wait() -> None:
     store = Store(max_records=2)
     store.gate.clear()
-    reading = asyncio.create_task(store.lane.consume(FakeStream([store.source.event(n) for n in range(10)])))
+    reading = asyncio.create_task(store.lane.consume(stream_of([store.source.event(n) for n in range(10)])))
     await eventually(lambda: store.lane.running == 6)
     await settled()
     assert store.lane.running == 6

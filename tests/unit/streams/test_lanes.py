@@ -15,7 +15,7 @@ from streams.backoff import Backoff
 from streams.errors import DependencyDown, RecordDelayed, RecordFailed
 from streams.lanes import KeyedLanes
 from streams.ledger import Entry
-from tests.support.fakes import INSTANT, FakeEvent, FakeSource, FakeStream, RecordedBackoff, eventually, settled
+from tests.support.fakes import INSTANT, FakeEvent, FakeSource, RecordedBackoff, eventually, settled, stream_of
 
 
 class Stage:
@@ -169,9 +169,7 @@ async def test_a_lane_that_waits_for_its_next_try_holds_no_slot(monkeypatch: pyt
 async def test_the_stream_is_not_read_while_too_much_is_open() -> None:
     stage = Stage(max_open=2)
     stage.block(0, 1)
-    reading = asyncio.create_task(
-        stage.lanes.consume(FakeStream([stage.event(n, key) for n, key in enumerate("abcd")]))
-    )
+    reading = asyncio.create_task(stage.lanes.consume(stream_of([stage.event(n, key) for n, key in enumerate("abcd")])))
     await eventually(lambda: stage.started == [0, 1])
     await settled()
     assert stage.lanes.running == 2

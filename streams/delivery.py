@@ -1,0 +1,94 @@
+"""How records get from Faust's fetcher to an agent, without a task or a turn of the event loop for each.
+
+Faust hands every record over in a task of its own, with three more to see whether it is to stop, and takes each
+from an agent's buffer in a turn of its own: together most of what a record costs (`benchmarks/NOTES.md`). Here a
+hand-over runs in place unless it really has to wait, and an agent takes what its buffer holds one after the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine, Generator
+from functools import partial
+from typing import Any, Final, cast
+
+from faust.types import EventT, StreamT
+from mode.services import WaitResults
+
+from streams.records import Event
+
+_IN_A_ROW: Final = 32
+"""Records that an agent takes before others have a turn: a few milliseconds of the cheapest stage."""
+
+
+class Begun:
+    """What is left of a coroutine that has run as far as its first wait.
+
+    Args:
+        coroutine: has been started.
+        waits_for: the future that it waits for.
+    """
+
+    __slots__ = ("_coroutine", "_waits_for")
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Any], waits_for: Any) -> None:
+        self._coroutine = coroutine
+        self._waits_for = waits_for
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        waits_for = self._waits_for
+        while True:
+            try:
+                sent = yield waits_for
+            except BaseException as error:  # also a cancellation: it is the coroutine's to deal with
+                step = partial(self._coroutine.throw, error)
+            else:
+                step = partial(self._coroutine.send, sent)
+            try:
+                waits_for = step()
+            except StopIteration as end:
+                return end.value
+
+
+class PromptDelivery:
+    """For a consumer of Faust's: hands a record over in place instead of in a task, unless it has to wait."""
+
+    async def wait_first(self, *coros: Any, timeout: Any = None) -> WaitResults:
+        """Wait for the first of several things, as `mode.Service.wait_first` does, without a task if it can be.
+
+        Only of two coroutines, without a limit, the first is tried: so Faust waits for the hand-over of a record, or
+        else for a pause.
+        """
+        service = cast(Any, super())
+        if timeout is not None or len(coros) != 2 or not all(map(asyncio.iscoroutine, coros)):
+            return cast(WaitResults, await service.wait_first(*coros, timeout=timeout))
+        first, second = coros
+        try:
+            waits_for = first.send(None)
+        except StopIteration as end:
+            second.close()
+            return WaitResults([first], [end.value], False)
+        except BaseException:
+            second.close()
+            raise
+        return cast(WaitResults, await service.wait_first(Begun(first, waits_for), second))
+
+
+async def events_of(stream: StreamT[Any]) -> AsyncIterator[Event]:
+    """Take the records of an agent's stream from its buffer; none is acknowledged by this.
+
+    Faust's own iterator also counts records for its monitor, remembers them until they are acknowledged, and
+    acknowledges those of an assignment that has ended. None of that is used here: whoever takes a record checks its
+    assignment (`streams.intake`) and acknowledges it by a ledger (`streams.ledger`).
+    """
+    await stream.maybe_start()
+    buffer = cast(Any, stream.channel).queue
+    in_a_row = 0
+    while not stream.should_stop:
+        event = await buffer.get()  # waits only when there is nothing
+        if isinstance(event, EventT):
+            yield cast(Event, event)
+        in_a_row = 0 if buffer.empty() else in_a_row + 1
+        if in_a_row >= _IN_A_ROW:
+            in_a_row = 0
+            await asyncio.sleep(0)
