@@ -42,22 +42,17 @@ from sinks.vectors.points import (
     by_point,
     fold,
     gists,
-    mean,
     payload,
     rendering,
     user_of,
-    user_payload,
     user_point_id,
 )
 from sinks.vectors.search import Retrieval, SimilarUser, VectorHit, question
+from sinks.vectors.user_points import USERS_AT_ONCE, dense_of, renew_users
 
 Hit = TypeVar("Hit", VectorHit, SimilarUser)
 
-POINTS_OF_A_USER: Final = 128
-"""Points that a user's own vector is the mean of, at the most."""
-
 _POINTS_PER_REQUEST: Final = 64  # the client writes their JSON in the event loop: some milliseconds
-_USERS_AT_ONCE: Final = 4
 
 
 class VectorIndex:
@@ -66,8 +61,7 @@ class VectorIndex:
     Slots, facts and preferences have a point each, as long as they hold; so has each gist, a bullet of a flush's memo.
     A user has a point of their own, for finding users who are alike: the mean of the user's slots, facts and
     preferences. It is made anew from them after each change, as a sum that is added to would drift when a worker dies
-    in between. Of a user with more than `POINTS_OF_A_USER` it is the mean of that many, the first in the order of ids,
-    which are as good as random: a sample that stays the same while others come and go.
+    in between.
 
     The collection's name holds the embedder's name and dimension: another embedder has another collection. An alias,
     named as the beginning of the collection's name, tells which one is in use; only that one is searched.
@@ -167,8 +161,10 @@ class VectorIndex:
         for start in range(0, len(points), _POINTS_PER_REQUEST):
             changed_users.update(dict.fromkeys(await self._apply(dict(points[start : start + _POINTS_PER_REQUEST]))))
         users = list(changed_users)
-        for start in range(0, len(users), _USERS_AT_ONCE):
-            await asyncio.gather(*map(self._renew_user, users[start : start + _USERS_AT_ONCE]))
+        for start in range(0, len(users), USERS_AT_ONCE):
+            self.guard()
+            with self._errors():
+                await renew_users(self._client, self.collection, users[start : start + USERS_AT_ONCE])
 
     async def apply_events(self, events: Sequence[FlushEvent]) -> None:
         """Write the gists of flushes; all of them are durable when this returns, and repeats are harmless.
@@ -246,7 +242,7 @@ class VectorIndex:
             condition.must_not = [models.HasIdCondition(has_id=[own])]
             found = await self._client.query_points(
                 self.collection,
-                query=_dense(stored[0]),
+                query=dense_of(stored[0]),
                 using=DENSE,
                 query_filter=condition,
                 limit=limit,
@@ -395,27 +391,6 @@ class VectorIndex:
         with self._errors():
             await self._client.upsert(self.collection, points, wait=True, update_filter=unless)
 
-    async def _renew_user(self, user: User) -> None:
-        """Make the point of a user from those of the user's slots, facts and preferences, or delete it with them."""
-        tenant_id, user_id = user
-        point = user_point_id(tenant_id, user_id)
-        self.guard()
-        with self._errors():
-            items, _ = await self._client.scroll(
-                self.collection,
-                scroll_filter=where(kinds=PROFILE_KINDS, tenant_id=tenant_id, user_id=user_id),
-                limit=POINTS_OF_A_USER,
-                with_payload=["version"],
-                with_vectors=[DENSE],
-            )
-            if not items:
-                await self._client.delete(self.collection, models.PointIdsList(points=[point]), wait=True)
-                return
-            vector = await asyncio.to_thread(mean, [_dense(item) for item in items])
-            fields = user_payload(user, [item.payload or {} for item in items])
-            own = models.PointStruct(id=point, vector={DENSE: vector}, payload=fields)
-            await self._client.upsert(self.collection, [own], wait=True)
-
     async def _points(
         self, ids: Sequence[str], texts: Sequence[str], payloads: Sequence[Mapping[str, Any]]
     ) -> list[models.PointStruct]:
@@ -470,10 +445,3 @@ class VectorIndex:
     def _errors(self) -> AbstractContextManager[None]:
         """Turn what the client raises into the two errors of a sink."""
         return sink_errors(self._url, self.collection)
-
-
-def _dense(point: models.Record) -> Vector:
-    vectors = point.vector
-    if not isinstance(vectors, dict):
-        raise ValueError(f"point {point.id} has no named vectors")
-    return vectors[DENSE]  # type: ignore[return-value]  # the union of all kinds of vectors

@@ -57,6 +57,13 @@ def where(*, kinds: Collection[str] = ALL_KINDS, **fields: str | None) -> models
     return models.Filter(must=must)
 
 
+def of_users(users: Iterable[User], kinds: Collection[str]) -> models.Filter:
+    """Return the filter for points of these kinds of any of these users."""
+    return models.Filter(
+        should=[where(tenant_id=tenant_id, user_id=user_id) for tenant_id, user_id in users], must=[where(kinds=kinds)]
+    )
+
+
 def older_than(versions: Mapping[User, int]) -> models.Filter:
     """Return the filter for what users have from before a version; gists have no version that tells."""
     older: list[models.Condition] = [

@@ -28,8 +28,8 @@ from schemas.profiles import Profile, apply_deltas
 from sinks.clickhouse.client import ClickHouseClient
 from sinks.clickhouse.columns import DELTAS, EVENTS
 from sinks.vectors import PROFILE_KINDS
-from sinks.vectors.index import POINTS_OF_A_USER
 from sinks.vectors.points import gist_id, mean, user_point_id
+from sinks.vectors.user_points import POINTS_OF_A_USER
 from streams.settings import ClickHouseSettings, Settings
 from streams.stores import open_archive, open_vectors
 from streams.verify import profiles_table

@@ -14,6 +14,7 @@ from schemas.ids import event_id, flush_id
 from schemas.stages import EventTag, MemoBullet, MessageRef
 from sinks.vectors import ALL_KINDS, VectorIndex
 from sinks.vectors.points import gist_id, mean, user_point_id
+from sinks.vectors.user_points import POINTS_OF_A_USER, USERS_AT_ONCE
 from tests.integration.qdrant_fixtures import QdrantProcess
 from tests.integration.test_vector_forget import everything, forget
 from tests.integration.vector_fixtures import SAID_AT, CountingEmbedder, delta, life
@@ -136,6 +137,33 @@ class TestUsers:
         length = sum(number**2 for number in mean(items)) ** 0.5
         assert own.vector["dense"] == pytest.approx([number / length for number in mean(items)], abs=1e-6)
         assert own.payload == {"tenant_id": "acme", "user_id": "ann", "kind": "user", "version": 2}
+
+    async def test_many_at_once_have_the_mean_of_their_own(
+        self, service: QdrantProcess, index: VectorIndex, point: Callable[..., Any]
+    ) -> None:
+        """Also users with more than a page, and more than what a user's vector is made of."""
+        sizes = {("acme", "ann"): POINTS_OF_A_USER + 40, ("other", "ann"): 5, ("acme", "bob"): 1, ("acme", "eve"): 70}
+        sizes |= {("acme", f"user {number}"): 2 for number in range(USERS_AT_ONCE)}
+        changes = [
+            delta("many", f"slot_{number}", f"{user} likes {number}", number + 1, tenant_id=tenant, user_id=user)
+            for (tenant, user), size in sizes.items()
+            for number in range(size)
+        ]
+        await index.apply(changes)
+        client = AsyncQdrantClient(url=service.url, timeout=10, check_compatibility=False)
+        stored, _ = await client.scroll(index.collection, limit=1000, with_payload=True, with_vectors=True)
+        await client.close()
+        for (tenant, user), size in sizes.items():
+            own = await point(user_point_id(tenant, user))
+            items = [
+                item.vector["dense"]
+                for item in sorted(stored, key=lambda item: str(item.id))
+                if item.payload == item.payload | {"tenant_id": tenant, "user_id": user, "kind": "slot"}
+            ]
+            assert len(items) == size
+            expected = mean(items[:POINTS_OF_A_USER])
+            length = sum(number**2 for number in expected) ** 0.5
+            assert own.vector["dense"] == pytest.approx([number / length for number in expected], abs=1e-5)
 
     async def test_follow_every_change_to_the_end(self, index: VectorIndex, point: Callable[..., Any]) -> None:
         async def vector() -> list[float]:
