@@ -6,7 +6,10 @@ A page goes to ``benchmarks/results``, where figures are kept with the command, 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+import asyncio
+import signal
+import sys
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,12 +18,20 @@ from rich.console import Console
 from rich.table import Table as TerminalTable
 from rich.text import Text
 
+from benchmarks.harness import CommandError
+from benchmarks.kafka_jars import KafkaMissing
 from benchmarks.load.machine import Machine
 from benchmarks.load.report import Finding
 from schemas.codec import encode
+from streams.embedded.child import ServiceFailed
+from streams.kafka import KafkaUnavailable
+from streams.settings import SettingsError, describe, load_settings
 
 RESULTS: Final = Path(__file__).parent / "results"
 """Where pages are kept."""
+
+_SERVICES: Final = frozenset({"kafka", "clickhouse", "qdrant", "metrics"})
+"""Groups of settings whose services are started for a run."""
 
 _BUSY: Final = 0.25
 """Processes for each core that may want a processor before a run; with more the page says that it was disturbed."""
@@ -91,6 +102,37 @@ def finish(result: Result, options: argparse.Namespace) -> int:
         print(encode(result).decode())
     show(Console(stderr=options.json), result)
     return int(bool(result.missed or result.problems))
+
+
+def say(what: str) -> None:
+    """Tell on standard error how a benchmark goes on."""
+    print(what, file=sys.stderr, flush=True)
+
+
+def changed_settings() -> str:
+    """Return the settings of this process that are not the defaults, but for where services are, as people read it."""
+    found = [
+        f"{one.name}={one.value}"
+        for one in describe(load_settings())
+        if one.source != "default" and one.name.partition(".")[0] not in _SERVICES
+    ]
+    return ", ".join(found) or "the defaults"
+
+
+def performed(measure: Callable[[], Coroutine[Any, Any, Result]], done: Callable[[Result], int]) -> int:
+    """Measure, hand the result to `done` and return its exit code; what cannot be run is said in a sentence.
+
+    SIGTERM ends it as Ctrl-C does, so that all that was started for it ends as well.
+    """
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        return done(asyncio.run(measure()))
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+    except (KafkaMissing, KafkaUnavailable, ServiceFailed, CommandError, SettingsError, TimeoutError) as error:
+        print(f"error: {error or 'something took too long'}", file=sys.stderr)
+        return 1
 
 
 def show(console: Console, result: Result) -> None:

@@ -132,7 +132,7 @@ class Bench:
                 self.show(Progress(doing, len(messages), sample.sent, sample.ended, sample))
 
             sampler = Sampler(
-                [_metrics_address(worker) for worker in workers],
+                [metrics_address(worker) for worker in workers],
                 lambda: (sender.acknowledged, follower.seen.ended),
                 lambda: time.monotonic() - begun,
                 show,
@@ -263,7 +263,12 @@ async def _fail_when_ended(worker: WorkerProcess) -> None:
     raise ServiceFailed(f"a worker of the run ended with {await worker.ended()}: {''.join(last)}")
 
 
-def _metrics_address(worker: WorkerProcess) -> str:
+def metrics_address(worker: WorkerProcess) -> str:
+    """Return where a worker that is ready serves its metrics.
+
+    Raises:
+        ServiceFailed: when it does not say.
+    """
     found = _ADDRESS.search(worker.log(worker.log_start))
     if found is None:
         raise ServiceFailed("a worker of the run does not say where its metrics are")
