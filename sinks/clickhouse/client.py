@@ -171,7 +171,7 @@ class ClickHouseClient:
                 )
 
     async def _new_client(self) -> AsyncClient:
-        await asyncio.to_thread(_load_optional_packages)
+        _leave_out_optional_packages()
         async with asyncio.timeout(self._timeout):
             client = await get_async_client(
                 interface=self._interface,
@@ -246,10 +246,14 @@ class ClickHouseClient:
         )
 
 
-def _load_optional_packages() -> None:
-    """Import what the driver imports at its first insert, if installed: pandas would hold up the event loop then."""
-    for name in ("np", "pd", "arrow"):
-        getattr(options, name, None)
+def _leave_out_optional_packages() -> None:
+    """Keep the driver from importing numpy and pandas at its first insert, should they be installed.
+
+    That would take half a second, on the event loop, only to find that the rows are no data frame. The driver has no
+    setting for it; None is how it notes that a package is missing, so it works as it does without them.
+    """
+    for name in ("np", "pd", "pd_time_test"):
+        vars(options).setdefault(name, None)
 
 
 def _code(error: ClickHouseError, text: str) -> int | None:

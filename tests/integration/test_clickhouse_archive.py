@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
 from datetime import UTC, datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +46,27 @@ async def test_tables_have_the_columns_that_records_are_written_to(archive: Clic
             archive, f"SELECT name, type FROM system.columns WHERE {HERE} AND table = '{table.name}'"
         )
         assert described == [*zip(table.names, table.types, strict=True), *places.items()]
+
+
+async def test_writing_and_reading_imports_neither_numpy_nor_pandas(clickhouse: LocalClickHouse, database: str):
+    program = f"""
+import asyncio, sys
+from sinks.clickhouse import ClickHouseArchive
+from tests.integration.clickhouse_records import make_delta
+
+async def write_and_read():
+    archive = ClickHouseArchive(url={clickhouse.url!r}, database={database!r}, timeout=20.0)
+    await archive.migrate()
+    await archive.write_deltas([make_delta(version=1, user="anna")])
+    assert (await archive.profile("t", "anna")).version == 1
+    await archive.close()
+
+asyncio.run(write_and_read())
+print(sorted({{"numpy", "pandas"}} & sys.modules.keys()))
+"""
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", program, stdout=asyncio.subprocess.PIPE)
+    out, _ = await process.communicate()
+    assert out.decode() == "[]\n"
 
 
 async def test_deltas_come_back_as_they_were(archive: ClickHouseArchive):
