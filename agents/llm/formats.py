@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Annotated, Any, Final, Generic, TypeVar, get_args
 
 import msgspec
@@ -140,14 +141,19 @@ class AnswerFormat(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
 
     def json_schema(self) -> dict[str, Any]:
         """Return the schema in the strict form: every property required, no others allowed."""
-        _, components = msgspec.json.schema_components([self.item], schema_hook=_SCHEMAS.__getitem__)
-        properties = {
-            name: {keyword: value for keyword, value in schema.items() if keyword != "default"}
-            for name, schema in components[self.item.__name__]["properties"].items()
-            if name not in self.unasked
-        }
-        item = _strict(properties)
-        return _strict({self.key: {"type": "array", "items": item}}) if self.key else item
+        return _json_schema(self)
+
+
+@cache  # sent with every call: not to be changed by who gets it
+def _json_schema(answer_format: AnswerFormat[Any]) -> dict[str, Any]:
+    _, components = msgspec.json.schema_components([answer_format.item], schema_hook=_SCHEMAS.__getitem__)
+    properties = {
+        name: {keyword: value for keyword, value in schema.items() if keyword != "default"}
+        for name, schema in components[answer_format.item.__name__]["properties"].items()
+        if name not in answer_format.unasked
+    }
+    item = _strict(properties)
+    return _strict({answer_format.key: {"type": "array", "items": item}}) if answer_format.key else item
 
 
 def _strict(properties: dict[str, Any]) -> dict[str, Any]:
