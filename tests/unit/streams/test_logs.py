@@ -69,9 +69,17 @@ def restored() -> Iterator[None]:
     """Leave the logging of the process as it was."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
+    levels = {name: logger.level for name, logger in _loggers(root).items()}
     yield
     root.handlers[:] = handlers
     root.setLevel(level)
+    for name, logger in _loggers(root).items():
+        logger.setLevel(levels.get(name, logging.NOTSET))
+
+
+def _loggers(root: logging.Logger) -> dict[str, logging.Logger]:
+    named = root.manager.loggerDict
+    return {name: logger for name, logger in named.items() if isinstance(logger, logging.Logger)}
 
 
 @pytest.mark.usefixtures("restored")
