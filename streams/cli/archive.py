@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from contextlib import asynccontextmanager, contextmanager
-from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from streams.cli.common import CommandFailed, Options, printable, stdout_console
+from streams.cli.common import CommandFailed, Options, did_you_mean, printable, stdout_console
+from streams.cli.parameters import moment, quoted
 from streams.cli.printing import local_time
 
 if TYPE_CHECKING:
@@ -16,6 +19,14 @@ if TYPE_CHECKING:
 
     from sinks.clickhouse import ClickHouseArchive
     from sinks.clickhouse.ready import ReadyQuery
+
+TIMES: Final = frozenset({"at", "since", "until"})
+"""Parameters of ready queries that are moments."""
+
+_EXAMPLES: Final = {"user": "anna", "topic": "work", "sub_topic": "company"}
+_KIND: Final = re.compile(r"\{(\w+):(\w+)\}")
+_WHOLE_NUMBER: Final = re.compile(r"[0-9]{1,18}")
+_NUMBER: Final = re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,18})?")
 
 
 @asynccontextmanager
@@ -56,38 +67,69 @@ def ready_query(name: str) -> ReadyQuery:
     """
     from sinks.clickhouse.ready import ready_queries
 
-    query = ready_queries().get(name)
-    if query is None:
-        raise click.UsageError(f"there is no query {name!r}: `profilestream query` lists them.")
-    return query
+    queries = ready_queries()
+    if name not in queries:
+        raise click.UsageError(
+            f"there is no query {quoted(name)}{did_you_mean(name, queries)}: `profilestream query` lists them."
+        )
+    return queries[name]
+
+
+def checked(query: ReadyQuery, given: Mapping[str, str]) -> dict[str, str]:
+    """Return the parameters of a ready query that a person gave, times in UTC.
+
+    Raises:
+        click.UsageError: when one is missing, not known or unreadable; the message says which, and what can be read.
+    """
+    names = [parameter.name for parameter in query.parameters]
+    for name in given:
+        if name not in names:
+            raise click.UsageError(
+                f"query {query.name} has no parameter {quoted(name)}{did_you_mean(name, names)}: it has "
+                f"{', '.join(names)}."
+            )
+    missing = [one.name for one in query.parameters if one.default is None and one.name not in given]
+    if missing:
+        values = {**given, **{name: _EXAMPLES.get(name, "VALUE") for name in missing}}
+        example = " ".join(f"-p {shlex.quote(f'{name}={value}')}" for name, value in values.items())
+        raise click.UsageError(
+            f"query {query.name} needs --param {_enumeration(missing)}, for example "
+            f"`profilestream query {query.name} {printable(example)}`."
+        )
+    kinds = dict(_KIND.findall(query.sql))
+    values = {}
+    for name, value in given.items():
+        try:
+            values[name] = _readable(name, value, kinds.get(name, "String"))
+        except ValueError as error:
+            raise click.UsageError(f"--param {name}: {error}.") from error
+    return values
+
+
+def _readable(name: str, value: str, kind: str) -> str:
+    if name in TIMES:
+        return utc(moment(value))
+    if kind.startswith("UInt") and not _WHOLE_NUMBER.fullmatch(value):
+        raise ValueError(f"{quoted(value)} is no whole number: give one such as 100")
+    if kind.startswith("Float") and not _NUMBER.fullmatch(value):
+        raise ValueError(f"{quoted(value)} is no number: give one such as 0.15")
+    return value
+
+
+def _enumeration(names: Sequence[str]) -> str:
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def utc(time: datetime) -> str:
+    """Return a moment as ready queries read it."""
+    return time.astimezone(UTC).isoformat()
 
 
 async def ready_rows(options: Options, name: str, parameters: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Run a ready query and return its rows.
-
-    Raises:
-        click.UsageError: when there is no such query, or a parameter is missing, not known or unreadable.
-    """
-    from sinks.errors import SinkRejected
-
-    query = ready_query(name)
+    """Run a ready query, with parameters that can be read, and return its rows."""
     async with reading_archive(options) as store:
-        try:
-            return await store.query(query, parameters)
-        except ValueError as error:
-            raise click.UsageError(f"{error}.") from error
-        except SinkRejected as error:
-            if not any(f"Code: {code}." in str(error) for code in _UNREADABLE):
-                raise
-            given = ", ".join(f"{name}={value}" for name, value in parameters.items())
-            raise click.UsageError(
-                f"one of the values cannot be read ({given}): times are such as 2026-03-01 or 2026-03-01T12:00:00Z, "
-                "numbers such as 100."
-            ) from error
-
-
-_UNREADABLE = frozenset({6, 27, 38, 41, 72, 457})
-"""ClickHouse's errors about a value that is no number or no time: CANNOT_PARSE_..., BAD_QUERY_PARAMETER."""
+        return await store.query(ready_query(name), parameters)
 
 
 def print_rows(rows: Sequence[Mapping[str, Any]]) -> None:

@@ -18,6 +18,7 @@ from streams.cli.common import (
     stderr_console,
     stdout_console,
 )
+from streams.cli.parameters import Text
 
 if TYPE_CHECKING:
     from benchmarks.load.plan import Plan
@@ -38,23 +39,33 @@ _output = click.Path(dir_okay=False, allow_dash=True, path_type=Path)
     "--rate", type=click.FloatRange(0, min_open=True), help="Messages a second.  [default: as fast as it goes]"
 )
 @click.option("--seconds", type=click.FloatRange(0, min_open=True), help="With --rate, in place of --messages.")
-@click.option("--burst", metavar="ON:OFF", help="Seconds with and without messages in turn; --rate is the mean.")
+@click.option(
+    "--burst", type=Text(), metavar="ON:OFF", help="Seconds with and without messages in turn; --rate is the mean."
+)
 @click.option("--ramp", is_flag=True, help="Rise evenly from nothing to twice --rate.")
-@click.option("--length", metavar="N[:P99]", help="Characters of a message, or median and p99.  [default: 120]")
+@click.option(
+    "--length", type=Text(), metavar="N[:P99]", help="Characters of a message, or median and p99.  [default: 120]"
+)
 @click.option("--chinese", type=_SHARE, help="Share of users who write Chinese; others English.  [default: 0.3]")
 @click.option("--telling", type=_SHARE, help="Share of users' messages that tell of them.  [default: 0.5]")
 @click.option("--zipf", type=click.FloatRange(0.0), help="Skew: user n writes like 1/n^ZIPF.  [default: 0, all alike]")
 @click.option("--late", type=_SHARE, help="Share of messages written long before they are sent.  [default: 0]")
 @click.option("--duplicates", type=_SHARE, help="Share of messages sent twice.  [default: 0]")
 @click.option("--seed", type=int, help="Same seed, same messages.  [default: 1]")
-@click.option("--model-latency", metavar="S[:P99]", help="A scripted model that takes this long, in place of rules.")
+@click.option(
+    "--model-latency", type=Text(), metavar="S[:P99]", help="A scripted model that takes this long, in place of rules."
+)
 @click.option("--model-errors", type=_SHARE, help="Share of its answers: 429, 500 or garbage.  [default: 0]")
 @click.option("--workers", type=click.IntRange(1), help="Worker processes.  [default: 1]")
-@click.option("--kafka", metavar="WHICH", help="embedded, apache, settings, or HOST:PORT.  [default: embedded]")
+@click.option(
+    "--kafka", type=Text(), metavar="WHICH", help="embedded, apache, settings, or HOST:PORT.  [default: embedded]"
+)
 @click.option(
     "--stores", type=click.Choice(["embedded", "settings"]), help="ClickHouse and Qdrant.  [default: embedded]"
 )
-@click.option("--set", "sets", multiple=True, metavar="NAME=VALUE", help="A setting of the workers; repeatable.")
+@click.option(
+    "--set", "sets", type=Text(), multiple=True, metavar="NAME=VALUE", help="A setting of the workers; repeatable."
+)
 @click.option("--json", "json_file", type=_output, metavar="FILE", help="Write the report as JSON; - prints it.")
 @click.option("--html", "html_file", type=_output, metavar="FILE", help="Write it as one page with plots.")
 @settings_options

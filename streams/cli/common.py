@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import difflib
 import functools
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
@@ -22,6 +24,8 @@ EXIT_FAILED: Final = 1
 EXIT_USAGE: Final = 2
 EXIT_REFUSED: Final = 3
 EXIT_INTERRUPTED: Final = 130
+EXIT_READER_LEFT: Final = 141
+"""As shells report a program that wrote into a pipe which nobody reads any more: 128 and the number of SIGPIPE."""
 
 _UNFOLDED: Final = 1_000
 """Columns of what is printed into a pipe."""
@@ -64,6 +68,26 @@ _NO_STORE: Final = frozenset({"sinks.errors.SinkUnavailable", "profilestream_cli
 
 class CommandFailed(Exception):
     """The command cannot do what it was asked; the message is one sentence with the next step."""
+
+
+class Group(click.Group):
+    """A group that names the commands that may have been meant, where there is none of the name given."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that the arguments name."""
+        name = args[0]
+        if not (ctx.resilient_parsing or name.startswith("-")) and self.get_command(ctx, name) is None:
+            found = f"there is no command '{printable(name)}'{did_you_mean(name, self.list_commands(ctx))}"
+            ctx.fail(f"{found}: `{ctx.command_path} --help` lists them.")
+        return super().resolve_command(ctx, args)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return the names that are like this one, for the middle of a sentence; nothing where none is."""
+    close = difflib.get_close_matches(name, list(known))
+    return f" (did you mean {' or '.join(close)}?)" if close else ""
 
 
 @dataclass(frozen=True)
@@ -131,9 +155,16 @@ def stderr_console() -> Console:
 def _console(*, stderr: bool) -> Console:
     from rich.console import Console
 
+    class Plain(Console):
+        def on_broken_pipe(self) -> None:
+            """Remarks are given up where nobody reads them; a command whose results are not read has no more to do."""
+            if not stderr:
+                raise BrokenPipeError
+            self.quiet = True
+
     # What goes into a pipe or a file is for programs such as grep: nothing of it is folded.
     piped = not stderr and not sys.stdout.isatty() and "COLUMNS" not in os.environ
-    return Console(stderr=stderr, highlight=False, markup=False, emoji=False, width=_UNFOLDED if piped else None)
+    return Plain(stderr=stderr, highlight=False, markup=False, emoji=False, width=_UNFOLDED if piped else None)
 
 
 def print_json(record: object) -> None:
@@ -148,9 +179,15 @@ def printable(text: str) -> str:
     return _UNSAFE.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
+def whose(tenant_id: str, user_id: str) -> str:
+    """Return a user and the tenant as a sentence names them."""
+    return printable(f"{user_id} in tenant {tenant_id}")
+
+
 def complain(sentence: str) -> None:
-    """Print an error on standard error."""
-    click.echo(f"profilestream: {sentence}", err=True)
+    """Print an error on standard error, if anybody reads it."""
+    with contextlib.suppress(BrokenPipeError):
+        click.echo(f"profilestream: {sentence}", err=True)
 
 
 def _hint(names: set[str]) -> str:

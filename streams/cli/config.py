@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from streams.cli.common import EXIT_FAILED, Options, json_option, print_json, printable, settings_options
+from streams.cli.common import EXIT_FAILED, Group, Options, json_option, print_json, printable, settings_options
 
 if TYPE_CHECKING:
     from schemas.pipeline import PipelineConfig
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
-@click.group()
+@click.group(cls=Group)
 def config() -> None:
     """Check or print the file that says what a profile may hold.
 

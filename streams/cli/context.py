@@ -21,9 +21,9 @@ from streams.cli.common import (
     print_json,
     printable,
     settings_options,
+    whose,
 )
-from streams.cli.letter_choice import Since
-from streams.cli.profile import tenant_option
+from streams.cli.parameters import LOCAL_TIME, Moment, Text, tenant_option, user_argument
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -46,7 +46,7 @@ class _Turn(msgspec.Struct, frozen=True):
 
 
 @click.command()
-@click.argument("user")
+@user_argument
 @tenant_option
 @click.option(
     "--budget",
@@ -63,8 +63,16 @@ class _Turn(msgspec.Struct, frozen=True):
     help="The last turns of the conversation, JSON lines with role and content; - reads standard input. Events are "
     "then chosen by what the user said in it.  [default: the newest events]",
 )
-@click.option("--prefer", multiple=True, metavar="TOPIC", help="A topic that comes first; give it again for the next.")
-@click.option("--only", multiple=True, metavar="TOPIC", help="Nothing but this topic; give it again for another.")
+@click.option(
+    "--prefer",
+    type=Text(),
+    multiple=True,
+    metavar="TOPIC",
+    help="A topic that comes first; give it again for the next.",
+)
+@click.option(
+    "--only", type=Text(), multiple=True, metavar="TOPIC", help="Nothing but this topic; give it again for another."
+)
 @click.option("--per-topic", type=click.IntRange(min=1), metavar="N", help="The newest N of each topic at the most.")
 @click.option(
     "--events-share",
@@ -73,8 +81,10 @@ class _Turn(msgspec.Struct, frozen=True):
     show_default=True,
     help="Part of the budget that is kept for events; what one part does not use is the other's.",
 )
-@click.option("--since", type=Since(), metavar="WHEN", help="Only events from then on: 2h, 30d, or a time.")
-@click.option("--until", type=Since(), metavar="WHEN", help="Only events before then.")
+@click.option(
+    "--since", type=Moment(), metavar="WHEN", help=f"Only events from then on: 2h, 30d, or a time ({LOCAL_TIME})."
+)
+@click.option("--until", type=Moment(), metavar="WHEN", help="Only events before then, likewise.")
 @click.option(
     "--min-similarity",
     type=click.FloatRange(-1, 1),
@@ -134,9 +144,9 @@ def context(
     elif found.text:
         click.echo(found.text)
     elif found.left_out:
-        complain(f"nothing of what is known of {printable(user)} fits: raise --budget, or widen what is asked for")
+        complain(f"nothing of what is known of {whose(tenant, user)} fits: raise --budget, or widen what is asked for")
     else:
-        complain(f"nothing is known of {printable(user)} yet")
+        complain(f"nothing is known of {whose(tenant, user)} yet")
     if refused:
         ctx.exit(EXIT_REFUSED)
 

@@ -15,6 +15,7 @@ from streams.cli.common import (
     EXIT_FAILED,
     EXIT_REFUSED,
     CommandFailed,
+    Group,
     Options,
     complain,
     json_option,
@@ -24,6 +25,7 @@ from streams.cli.common import (
     stdout_console,
 )
 from streams.cli.letter_choice import Wanted, named, present, wanted_options
+from streams.cli.parameters import Text, seconds_option
 
 if TYPE_CHECKING:
     from schemas.deltas import FlushEvent
@@ -40,7 +42,7 @@ _COMPLAINTS: Final = 5
 """Unreadable records that are named one by one."""
 
 
-@click.group()
+@click.group(cls=Group)
 def deadletters() -> None:
     """See what could not be processed, and have it processed again.
 
@@ -102,7 +104,7 @@ def count(wanted: Wanted, every: bool, as_json: bool, options: Options) -> None:
 
 
 @deadletters.command(short_help="Print a letter and the record in it.")
-@click.argument("letter", metavar="ID")
+@click.argument("letter", type=Text(), metavar="ID")
 @json_option
 @settings_options
 def show(letter: str, as_json: bool, options: Options) -> None:
@@ -143,14 +145,11 @@ async def _show(options: Options, beginning: str) -> tuple[Letter, Content, str 
 
 
 @deadletters.command(short_help="Send records again.")
-@click.argument("ids", nargs=-1, metavar="[ID]...")
+@click.argument("ids", type=Text(), nargs=-1, metavar="[ID]...")
 @wanted_options
 @click.option("--all", "every", is_flag=True, help="All open letters.")
-@click.option(
-    "--wait",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="SECONDS",
-    help="Wait so long for what was sent to be processed, and print what becomes of it.",
+@seconds_option(
+    "--wait", explanation="Wait so long for what was sent to be processed, and print what becomes of it.", default=None
 )
 @json_option
 @settings_options
@@ -316,8 +315,8 @@ def _result_object(result: Redriven, outcome: Outcome, *, waited: bool) -> dict[
 
 
 @deadletters.command(short_help="Close letters without processing their records.")
-@click.argument("ids", nargs=-1, required=True, metavar="ID...")
-@click.option("--reason", required=True, metavar="TEXT", help="Why; it is kept with the letter.")
+@click.argument("ids", type=Text(), nargs=-1, required=True, metavar="ID...")
+@click.option("--reason", type=Text(), required=True, metavar="TEXT", help="Why; it is kept with the letter.")
 @json_option
 @settings_options
 @click.pass_context

@@ -25,6 +25,7 @@ from streams.cli.common import (
     settings_options,
     stdout_console,
 )
+from streams.cli.parameters import TenantId, Text, UserId
 
 if TYPE_CHECKING:
     from streams.settings import KafkaSettings
@@ -86,10 +87,10 @@ class Repeats:
 
 @click.command()
 @click.option("-f", "--follow", is_flag=True, help="Go on with changes as they happen.")
-@click.option("--user", help="Only this user.")
-@click.option("--tenant", help="Only this tenant.  [default: all; with --user: default]")
+@click.option("--user", type=UserId(), help="Only this user.")
+@click.option("--tenant", type=TenantId(), help="Only this tenant.  [default: all; with --user: default]")
 @kind_option
-@click.option("--topic", help="Only this topic of slots, or category of facts and preferences.")
+@click.option("--topic", type=Text(), help="Only this topic of slots, or category of facts and preferences.")
 @click.option(
     "--from-start/--from-end",
     default=True,

@@ -18,8 +18,7 @@ from streams.cli.common import (
     printable,
     settings_options,
 )
-from streams.cli.profile import tenant_option
-from streams.cli.unanswered import SECONDS
+from streams.cli.parameters import seconds_option, tenant_option, user_argument
 
 if TYPE_CHECKING:
     from schemas.deltas import FlushEvent
@@ -55,17 +54,10 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @click.command()
-@click.argument("user")
+@user_argument
 @tenant_option
 @click.option("--wait", is_flag=True, help="Wait until what was open is processed, and print what has come of it.")
-@click.option(
-    "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
-    default=SECONDS,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long to wait.",
-)
+@seconds_option("--timeout", explanation="How long to wait.")
 @json_option
 @settings_options
 @click.pass_context
@@ -85,13 +77,9 @@ def flush(
       profilestream flush anna --wait
       profilestream flush anna --tenant acme --wait --timeout 300 --json
     """
-    from schemas.codec import InvalidRecord
     from streams.control import control_message
 
-    try:
-        request = control_message("flush", tenant, user)
-    except InvalidRecord as error:
-        raise click.UsageError(f"{printable(user)!r} of {printable(tenant)!r} is no user: {error}") from error
+    request = control_message("flush", tenant, user)
     kafka = options.load().kafka
     if wait:
         ctx.exit(_report(asyncio.run(_send_and_wait(kafka, request, timeout)), request, timeout, as_json=as_json))

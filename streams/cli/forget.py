@@ -21,11 +21,10 @@ from streams.cli.common import (
     complain,
     json_option,
     print_json,
-    printable,
     settings_options,
 )
-from streams.cli.profile import tenant_option
-from streams.cli.unanswered import SECONDS, tell_while_waiting
+from streams.cli.parameters import seconds_option, tenant_option, user_argument
+from streams.cli.unanswered import tell_while_waiting
 
 if TYPE_CHECKING:
     from schemas.messages import ChatMessage
@@ -156,17 +155,10 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @click.command()
-@click.argument("user")
+@user_argument
 @tenant_option
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option(
-    "--wait",
-    type=click.FloatRange(min=0, min_open=True),
-    default=SECONDS,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long a worker, and then the stores, may take.",
-)
+@seconds_option("--wait", explanation="How long a worker, and then the stores, may take.")
 @json_option
 @settings_options
 @click.pass_context
@@ -187,13 +179,9 @@ def forget(ctx: click.Context, user: str, tenant: str, yes: bool, wait: float, a
       profilestream forget anna
       profilestream forget anna --tenant acme --yes --json > receipt.json
     """
-    from schemas.codec import InvalidRecord
     from streams.forgetting import forget_request
 
-    try:
-        request = forget_request(tenant, user)
-    except InvalidRecord as error:
-        raise click.UsageError(f"{printable(user)!r} of {printable(tenant)!r} is no user: {error}") from error
+    request = forget_request(tenant, user)
     if not (yes or sys.stdin.isatty()):
         raise click.UsageError("Nobody can be asked here: say --yes.")
     settings = options.load()

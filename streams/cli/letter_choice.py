@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import click
 
 from schemas.stages import StageName
-from streams.cli.common import CommandFailed, printable
+from streams.cli.common import CommandFailed
+from streams.cli.parameters import LOCAL_TIME, Moment, Text
 
 if TYPE_CHECKING:
     from streams.letters import Letter
@@ -32,26 +32,6 @@ _STAGES: Final[tuple[StageName, ...]] = (
     "index",
 )
 """Stages that park records."""
-
-_AGE: Final = re.compile(r"(\d+)([smhd])")
-_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
-
-
-class Since(click.ParamType):
-    """A moment, or how long ago it was; without an offset it is in the reader's time zone."""
-
-    name = "since"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
-        """Return the moment."""
-        if isinstance(value, datetime):
-            return value
-        try:
-            if age := _AGE.fullmatch(value):
-                return datetime.now(UTC) - timedelta(**{_UNITS[age[2]]: int(age[1])})
-            return datetime.fromisoformat(value).astimezone()
-        except (ValueError, OverflowError):
-            self.fail(f"{printable(value)} is neither an age (30m, 2h, 7d) nor a time (2026-03-01T12:00)", param, ctx)
 
 
 class Wanted(NamedTuple):
@@ -88,10 +68,15 @@ def wanted_options(command: Callable[..., R]) -> Callable[..., R]:
     """Give a command the options that choose letters, which it receives as `wanted`."""
 
     @click.option("--stage", type=click.Choice(_STAGES), help="Only what this stage could not process.")
-    @click.option("--reason", help="Only letters with this reason, a code such as invalid_record.")
-    @click.option("--user", help="Only records of this user.")
-    @click.option("--tenant", help="Only records of this tenant.  [default: all]")
-    @click.option("--since", type=Since(), metavar="WHEN", help="Only what failed since then: 30m, 2h, 7d, or a time.")
+    @click.option("--reason", type=Text(), help="Only letters with this reason, a code such as invalid_record.")
+    @click.option("--user", type=Text(), help="Only records of this user.")
+    @click.option("--tenant", type=Text(), help="Only records of this tenant.  [default: all]")
+    @click.option(
+        "--since",
+        type=Moment(),
+        metavar="WHEN",
+        help=f"Only what failed since then: 30m, 2h, 7d, or a time ({LOCAL_TIME}).",
+    )
     @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="The first N at the most, the oldest first.")
     @functools.wraps(command)
     def with_options(*args: Any, **kwargs: Any) -> R:

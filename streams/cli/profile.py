@@ -7,22 +7,23 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from schemas.messages import DEFAULT_TENANT
-from streams.cli.archive import print_rows, reading_archive, ready_rows
+from streams.cli.archive import print_rows, reading_archive, ready_rows, utc
 from streams.cli.common import (
     Options,
     json_option,
     print_json,
-    printable,
     settings_options,
     stdout_console,
+    whose,
 )
 from streams.cli.deltas import kind_option
+from streams.cli.parameters import LOCAL_TIME, Moment, Text, tenant_option, user_argument
 from streams.cli.printing import item_name, local_time, print_delta
 from streams.cli.profile_printing import former_facts, print_profile, profile_object
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
     from schemas.deltas import ProfileDelta
     from schemas.profiles import Profile
@@ -30,14 +31,19 @@ if TYPE_CHECKING:
 _CHANGES: Final = 10_000
 """Changes of facts in which former ones are looked for: the newest."""
 
-tenant_option = click.option("--tenant", default=DEFAULT_TENANT, show_default=True, help="The user's tenant.")
-
 
 @click.command()
-@click.argument("user")
+@user_argument
 @tenant_option
-@click.option("--replaced", is_flag=True, help="Also print facts that no longer hold, and until when they did.")
-@click.option("--as-of", metavar="TIME", help="As it was at this time, such as 2026-03-01 or 2026-03-01T12:00:00Z.")
+@click.option(
+    "--replaced", is_flag=True, help="Also print facts that no longer hold, each once, and until when they last did."
+)
+@click.option(
+    "--as-of",
+    type=Moment(),
+    metavar="TIME",
+    help=f"As it was then: 2026-03-01, 2026-03-01T12:00 ({LOCAL_TIME}), or an age such as 7d.",
+)
 @click.option(
     "--clock",
     type=click.Choice(["recorded", "said"]),
@@ -46,13 +52,13 @@ tenant_option = click.option("--tenant", default=DEFAULT_TENANT, show_default=Tr
 @json_option
 @settings_options
 def profile(
-    user: str, tenant: str, replaced: bool, as_of: str | None, clock: str | None, as_json: bool, options: Options
+    user: str, tenant: str, replaced: bool, as_of: datetime | None, clock: str | None, as_json: bool, options: Options
 ) -> None:
     """Print what is known of USER now: slots, facts and preferences by category, tags; or what was known then.
 
     For people, at most 50 facts, those last confirmed, 20 preferences, the strongest, and 10 tags, the most frequent.
     With --json it is one object that has all of them, and the facts that no longer hold; with --as-of an object a line
-    for each thing that was known.
+    for each thing that was known. That nothing is known is an answer: the exit code is 0.
 
     \b
     Examples:
@@ -75,15 +81,15 @@ def profile(
     elif found.slots or found.facts or found.preferences or found.tags or former:
         print_profile(found, former=former)
     elif last is not None and last.op == "forget":
-        click.echo(f"Nothing is known of {printable(user)}, who was forgotten on {local_time(last.recorded_at)}.")
+        click.echo(f"Nothing is known of {whose(tenant, user)}, who was forgotten on {local_time(last.recorded_at)}.")
     elif found.version:
-        click.echo(f"Nothing is known of {printable(user)} any more: all was taken back.")
+        click.echo(f"Nothing is known of {whose(tenant, user)} any more: all was taken back.")
     else:
-        click.echo(f"Nothing is known of {printable(user)} yet.")
+        click.echo(f"Nothing is known of {whose(tenant, user)} yet.")
 
 
-def _print_past(options: Options, tenant: str, user: str, as_of: str, clock: str, as_json: bool) -> None:
-    parameters = {"tenant": tenant, "user": user, "at": as_of, "clock": clock}
+def _print_past(options: Options, tenant: str, user: str, as_of: datetime, clock: str, as_json: bool) -> None:
+    parameters = {"tenant": tenant, "user": user, "at": utc(as_of), "clock": clock}
     rows = asyncio.run(ready_rows(options, "profile_as_of", parameters))
     if as_json:
         for row in rows:
@@ -97,7 +103,7 @@ def _print_past(options: Options, tenant: str, user: str, as_of: str, clock: str
             ]
         )
     else:
-        click.echo(f"Nothing was known of {printable(user)} then.")
+        click.echo(f"Nothing was known of {whose(tenant, user)} then.")
 
 
 async def _profile(
@@ -111,11 +117,11 @@ async def _profile(
 
 
 @click.command()
-@click.argument("user")
+@user_argument
 @tenant_option
 @kind_option
-@click.option("--topic", help="Only this topic of slots, or category of facts and preferences.")
-@click.option("--sub-topic", help="Only this slot of the topic or, with --kind tag, this tag.")
+@click.option("--topic", type=Text(), help="Only this topic of slots, or category of facts and preferences.")
+@click.option("--sub-topic", type=Text(), help="Only this slot of the topic or, with --kind tag, this tag.")
 @click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="Changes at the most.")
 @json_option
 @settings_options
@@ -146,7 +152,7 @@ def history(
             print_json(delta)
         return
     if not found:
-        click.echo(f"There are no such changes of {printable(user)} yet.")
+        click.echo(f"There are no such changes of {whose(tenant, user)} yet.")
         return
     console = stdout_console()
     for delta in found:

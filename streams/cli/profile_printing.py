@@ -106,7 +106,9 @@ class Former(NamedTuple):
 
 
 def former_facts(profile: Profile, changes: Iterable[ProfileDelta]) -> list[Former]:
-    """Return the facts that no longer hold, the latest to go first.
+    """Return the facts that no longer hold, each once, the latest to go first.
+
+    Who moves to and fro has a text replaced, and said anew, any number of times.
 
     Args:
         profile: has those that newer ones contradict.
@@ -120,7 +122,12 @@ def former_facts(profile: Profile, changes: Iterable[ProfileDelta]) -> list[Form
         for delta in changes
         if delta.op == "update" and delta.before is not None
     ]
-    return sorted([*contradicted, *rewritten], key=lambda former: former.until, reverse=True)
+    held = {(fact.category, fact.text) for fact in profile.facts}
+    last: dict[tuple[str, str], Former] = {}
+    for former in sorted([*contradicted, *rewritten], key=lambda former: former.until, reverse=True):
+        if (former.category, former.text) not in held:
+            last.setdefault((former.category, former.text), former)
+    return list(last.values())
 
 
 def print_profile(profile: Profile, *, former: Sequence[Former] = ()) -> None:

@@ -25,6 +25,7 @@ from streams.cli.common import (
     settings_options,
     stderr_console,
 )
+from streams.cli.parameters import TenantId
 
 if TYPE_CHECKING:
     from streams.publishing import Publisher, Refusal
@@ -49,7 +50,7 @@ class Published(NamedTuple):
     type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
     metavar="FILE...",
 )
-@click.option("--tenant", help="Tenant of the lines that name none.  [default: default]")
+@click.option("--tenant", type=TenantId(), help="Tenant of the lines that name none.  [default: default]")
 @click.option("--flush", is_flag=True, help="Close the windows of all users at the end.")
 @json_option
 @settings_options

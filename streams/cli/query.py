@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
 import click
 
-from streams.cli.archive import print_rows, ready_query, ready_rows
-from streams.cli.common import Options, json_option, print_json, printable, settings_options, stdout_console
-from streams.cli.profile import tenant_option
+from streams.cli.archive import checked, print_rows, ready_query, ready_rows, utc
+from streams.cli.common import Options, json_option, print_json, settings_options, stdout_console, whose
+from streams.cli.parameters import LOCAL_TIME, Moment, Text, quoted, tenant_option, user_argument
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 
 @click.command()
-@click.argument("name", required=False)
-@click.option("-p", "--param", "given", multiple=True, metavar="NAME=VALUE", help="A parameter of the query.")
+@click.argument("name", type=Text(), required=False)
+@click.option(
+    "-p", "--param", "given", type=Text(), multiple=True, metavar="NAME=VALUE", help="A parameter of the query."
+)
 @click.option("--sql", "show_sql", is_flag=True, help="Print the query's SQL instead of running it.")
 @json_option
 @settings_options
 def query(name: str | None, given: tuple[str, ...], show_sql: bool, as_json: bool, options: Options) -> None:
     """Run the ready query NAME on the archive; without a name, list them with their parameters.
+
+    Times are given as 2026-03-01, 2026-03-01T12:00 or an age such as 7d, and printed in local time; those given with an
+    offset are read by it. Days that a query counts by, and times in the SQL that --sql prints, are in UTC.
 
     \b
     Examples:
@@ -33,17 +42,22 @@ def query(name: str | None, given: tuple[str, ...], show_sql: bool, as_json: boo
     if show_sql:
         click.echo(ready_query(name).sql)
         return
-    parameters = dict(_pair(text) for text in given)
+    parameters = checked(ready_query(name), dict(_pair(text) for text in given))
     _print(asyncio.run(ready_rows(options, name, parameters)), as_json)
 
 
 @click.command()
-@click.argument("user")
+@user_argument
 @tenant_option
-@click.option("--tag", default="*", help="Only events with this tag, or this TAG=VALUE.")
-@click.option("--text", default="*", help="Only those that have these words in them.")
-@click.option("--since", default="1970-01-01", help="Only from this time on, by when it was said.")
-@click.option("--until", default="2200-01-01", help="Only before this time.")
+@click.option("--tag", type=Text(), default="*", help="Only events with this tag, or this TAG=VALUE.")
+@click.option("--text", type=Text(), default="*", help="Only those that have these words in them.")
+@click.option(
+    "--since",
+    type=Moment(),
+    metavar="TIME",
+    help=f"Only what was said from then on: 2026-03-01, 2026-03-01T12:00 ({LOCAL_TIME}), or an age such as 7d.",
+)
+@click.option("--until", type=Moment(), metavar="TIME", help="Only what was said before then, likewise.")
 @click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="Rows at the most.")
 @json_option
 @settings_options
@@ -52,8 +66,8 @@ def events(
     tenant: str,
     tag: str,
     text: str,
-    since: str,
-    until: str,
+    since: datetime | None,
+    until: datetime | None,
     limit: int,
     as_json: bool,
     options: Options,
@@ -66,14 +80,15 @@ def events(
       profilestream events anna --text chess --since 2026-01-01
       profilestream events anna --tag emotion=happy --json
     """
-    parameters = {"tenant": tenant, "user": user, "tag": tag, "text": text, "since": since, "until": until}
-    rows = asyncio.run(ready_rows(options, "user_events", {**parameters, "limit": str(limit)}))
+    parameters = {"tenant": tenant, "user": user, "tag": tag, "text": text, "limit": str(limit)}
+    parameters |= {name: utc(time) for name, time in (("since", since), ("until", until)) if time is not None}
+    rows = asyncio.run(ready_rows(options, "user_events", parameters))
     if rows or as_json:
         _print(
             rows if as_json else [{key: row[key] for key in ("occurred_at", "text", "tags")} for row in rows], as_json
         )
     else:
-        click.echo(f"There are no such events of {printable(user)}.")
+        click.echo(f"There are no such events of {whose(tenant, user)}.")
 
 
 def _print(rows: list[dict[str, object]], as_json: bool) -> None:
@@ -104,5 +119,5 @@ def _list(as_json: bool) -> None:
 def _pair(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name:
-        raise click.UsageError(f"--param {text!r} is not of the form NAME=VALUE.")
+        raise click.UsageError(f"--param {quoted(text)} is not of the form NAME=VALUE.")
     return name, value

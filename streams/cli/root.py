@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import logging
 import os
+import select
 import sys
 import traceback
-from typing import Final, NamedTuple
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
 
 import click
 
-from streams.cli.common import EXIT_FAILED, EXIT_INTERRUPTED, complain, explain
+from streams.cli.common import EXIT_INTERRUPTED, EXIT_READER_LEFT, CommandFailed, Group, complain, explain
 
 
 class _Lazy(NamedTuple):
@@ -47,8 +50,22 @@ _COMMANDS: Final = {
 }
 
 
-class LazyGroup(click.Group):
+class _ReaderLeft(Exception):
+    """Nobody reads the output any more; no `OSError`, of which click makes exit codes of its own."""
+
+
+class LazyGroup(Group):
     """A group that imports the module of a command when the command is used, so that ``--help`` is instant."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        """Read the arguments before a command's name; some of them print."""
+        with _telling_whose_pipe():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command."""
+        with _telling_whose_pipe():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the commands that are installed."""
@@ -88,6 +105,7 @@ def cli(verbose: bool) -> None:
       2  wrong command line or wrong settings
       3  done, but some of the input was refused
       130  interrupted
+      141  whoever read the output has left, as with `| head`
     """
     if verbose:
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
@@ -97,23 +115,66 @@ def cli(verbose: bool) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and leave the process with its exit code."""
-    arguments = sys.argv[1:] if arguments is None else arguments
+    try:
+        code = _run(sys.argv[1:] if arguments is None else arguments)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except (_ReaderLeft, BrokenPipeError):
+        code = EXIT_READER_LEFT
+        _drop_output()
+    sys.exit(code)
+
+
+def _run(arguments: list[str]) -> int:
     try:
         code = cli.main(arguments, prog_name="profilestream", standalone_mode=False)
-        sys.exit(code if isinstance(code, int) else 0)
+        return code if isinstance(code, int) else 0
     except click.exceptions.Exit as leave:
-        sys.exit(leave.exit_code)
+        return leave.exit_code
     except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
+        with contextlib.suppress(BrokenPipeError):
+            error.show()
+        return error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        sys.exit(EXIT_INTERRUPTED)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read the output has left
-        sys.exit(EXIT_FAILED)
+        return EXIT_INTERRUPTED
+    except (_ReaderLeft, BrokenPipeError):
+        raise
     except Exception as error:
         if {"-v", "--verbose"} & set(arguments):
             traceback.print_exc()
         sentence, code = explain(error)
         complain(sentence)
-        sys.exit(code)
+        return code
+
+
+@contextlib.contextmanager
+def _telling_whose_pipe() -> Iterator[None]:
+    """Tell a reader who has left, which is no error, from a service that has."""
+    try:
+        yield
+    except BrokenPipeError as error:
+        if _output_is_read():
+            raise CommandFailed("a service has closed its connection: see with `profilestream doctor`") from error
+        raise _ReaderLeft from error
+
+
+def _output_is_read() -> bool:
+    poll = select.poll()
+    for number in _output_numbers():
+        poll.register(number, 0)  # asks for nothing: an end that is gone is told all the same
+    return not any(events & (select.POLLERR | select.POLLHUP) for _, events in poll.poll(0))
+
+
+def _drop_output() -> None:
+    """Give what is still to be written, when the process ends, to nobody."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for number in _output_numbers():
+        os.dup2(nowhere, number)
+
+
+def _output_numbers() -> list[int]:
+    numbers = []
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, AttributeError):  # closed from the start, or no file
+            numbers.append(stream.fileno())
+    return numbers

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from schemas.messages import DEFAULT_TENANT
-from streams.cli.common import Options, json_option, print_json, printable, settings_options, stdout_console
+from streams.cli.common import Options, json_option, print_json, printable, settings_options, stdout_console, whose
+from streams.cli.parameters import Text, UserId, tenant_option
 from streams.cli.printing import item_name, local_day
 
 if TYPE_CHECKING:
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("text")
-@click.option("--user", help="Only this user.  [default: all users of the tenant]")
-@click.option("--tenant", default=DEFAULT_TENANT, show_default=True, help="The users' tenant.")
+@click.argument("text", type=Text())
+@click.option("--user", type=UserId(), help="Only this user.  [default: all users of the tenant]")
+@tenant_option
 @click.option(
     "--kind",
     type=click.Choice(["slot", "fact", "preference", "gist"]),
@@ -41,7 +41,9 @@ def search(
 ) -> None:
     """Find what is known of users and means about the same as TEXT, or has its words; the best hits come first.
 
-    The number before a hit tells how near in meaning it is, 1 at the most; what is plainly unrelated is left out.
+    Hits are numbered from the best. "near" tells how near in meaning a hit is, 1 at the most, and what is plainly
+    unrelated is left out; one that has the words of TEXT can come before one that is nearer. With --by meaning, the
+    nearest come first.
 
     \b
     Examples:
@@ -65,10 +67,8 @@ def search(
 
 def _whom(tenant: str, user: str | None, kind: str | None) -> str:
     """Return whose things were searched, as the end of a sentence."""
-    from streams.cli.printing import user_name
-
-    whose = user_name(tenant, user) if user is not None else f"the users of tenant {printable(tenant)}"
-    return whose + (f" (of kind {kind})" if kind else "")
+    them = f"the users of tenant {printable(tenant)}" if user is None else whose(tenant, user)
+    return them + (f" (of kind {kind})" if kind else "")
 
 
 async def _search(
@@ -94,11 +94,11 @@ def hit_name(hit: VectorHit) -> str:
 
 
 def _print_hits(hits: Sequence[VectorHit]) -> None:
+    from rich import text
     from rich.table import Table
-    from rich.text import Text
 
-    table = Table("near", "user", "what", "value", box=None, pad_edge=False)
-    for hit in hits:
-        cells = (f"{hit.score:.3f}", hit.user_id, hit_name(hit), hit.text)
-        table.add_row(*(Text(printable(cell), overflow="fold") for cell in cells))
+    table = Table("", "near", "user", "what", "value", box=None, pad_edge=False)
+    for number, hit in enumerate(hits, 1):
+        cells = (f"{number}.", f"{hit.score:.3f}", hit.user_id, hit_name(hit), hit.text)
+        table.add_row(*(text.Text(printable(cell), overflow="fold") for cell in cells))
     stdout_console().print(table)

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from schemas.messages import DEFAULT_TENANT
 from streams.cli.common import (
-    CommandFailed,
     Options,
     json_option,
     print_json,
     printable,
     settings_options,
     stdout_console,
+    whose,
 )
+from streams.cli.parameters import tenant_option, user_argument
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,10 +25,8 @@ if TYPE_CHECKING:
 
 
 @click.command(name="similar-users")
-@click.argument("user")
-@click.option(
-    "--tenant", default=DEFAULT_TENANT, show_default=True, help="The users' tenant; others are not looked at."
-)
+@user_argument
+@tenant_option
 @click.option("--limit", type=click.IntRange(1, 1000), default=10, show_default=True, help="Users at the most.")
 @json_option
 @settings_options
@@ -36,7 +34,8 @@ def similar_users(user: str, tenant: str, limit: int, as_json: bool, options: Op
     """Find users whose profiles are like USER's, the most alike first.
 
     What is compared are the slots, facts and preferences that hold now, by meaning. The number before a user tells how
-    alike they are, 1 at the most; users who are plainly unlike are left out.
+    alike they are, 1 at the most; users who are plainly unlike are left out, and those of other tenants are not looked
+    at.
 
     \b
     Examples:
@@ -44,18 +43,15 @@ def similar_users(user: str, tenant: str, limit: int, as_json: bool, options: Op
       profilestream similar-users anna --tenant acme --limit 3 --json
     """
     found = asyncio.run(_similar(options, tenant, user, limit))
-    if found is None:
-        raise CommandFailed(
-            f"nothing is known of {printable(user)} in tenant {printable(tenant)}: check the name, or publish messages "
-            "of theirs"
-        )
     if as_json:
-        for each in found:
+        for each in found or ():
             print_json(each)
     elif found:
         _print_users(found)
+    elif found is None:
+        click.echo(f"Nothing is known of {whose(tenant, user)} yet.")
     else:
-        click.echo(f"Nobody is like {printable(user)} yet.")
+        click.echo(f"Nobody is like {whose(tenant, user)} yet.")
 
 
 async def _similar(options: Options, tenant: str, user: str, limit: int) -> Sequence[SimilarUser] | None:

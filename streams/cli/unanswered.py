@@ -13,9 +13,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-SECONDS: Final = 120.0
-"""How long a command waits unless told otherwise: longer than `kafka.session_timeout`, with time for the work."""
-
 _SOON: Final = 5.0
 """Seconds in which a worker that runs has usually answered."""
 

@@ -192,7 +192,11 @@ async def test_without_qdrant_the_newest_events_are_taken(environment: dict[str,
 
 
 async def test_nothing_to_print(environment: dict[str, str]) -> None:
-    assert await run(environment, "nobody") == (0, "", "profilestream: nothing is known of nobody yet\n")
+    assert await run(environment, "nobody") == (
+        0,
+        "",
+        "profilestream: nothing is known of nobody in tenant default yet\n",
+    )
     code, out, _ = await run(environment, "nobody", "--json")
     assert (code, json.loads(out)["text"]) == (0, "")
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import io
 import json
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
-import click
 import msgspec
 import pytest
 from rich.console import Console
@@ -17,7 +16,7 @@ from schemas.dead_letters import Decision
 from schemas.messages import user_key
 from schemas.stages import StageName
 from streams.cli.common import CommandFailed
-from streams.cli.letter_choice import Since, Wanted, named, present
+from streams.cli.letter_choice import Wanted, named, present
 from streams.cli.letter_printing import letter_line, letter_object, print_letter, value_lines, whole_letter_object
 from streams.cli.printing import local_time
 from streams.letters import Letter, read_content
@@ -60,31 +59,6 @@ def test_letters_are_chosen_by_what_they_are(wanted: dict[str, object], offsets:
     choice = NOBODY._replace(**wanted)
     assert [found.why.offset for found in choice.of(LETTERS)] == offsets
     assert choice.anything is (wanted in ({}, {"user": ""}))
-
-
-@pytest.mark.parametrize(
-    ("text", "age"),
-    [("30s", timedelta(seconds=30)), ("5m", timedelta(minutes=5)), ("2h", 2 * HOUR), ("7d", timedelta(days=7))],
-)
-def test_since_may_be_an_age(text: str, age: timedelta) -> None:
-    moment = Since().convert(text, None, None)
-    assert abs(datetime.now(UTC) - age - moment) < timedelta(seconds=10)
-
-
-@pytest.mark.parametrize("text", ["2026-03-01T12:00:00Z", "2026-03-01T13:00:00+01:00"])
-def test_since_may_be_a_time(text: str) -> None:
-    assert Since().convert(text, None, None) == FAILED
-    assert Since().convert(FAILED, None, None) is FAILED
-
-
-def test_a_time_without_an_offset_is_the_readers() -> None:
-    assert Since().convert("2026-03-01T12:00", None, None) == datetime(2026, 3, 1, 12, 0).astimezone()
-
-
-@pytest.mark.parametrize("text", ["", "yesterday", "5x", "-3h", "1.5h", "9" * 30 + "d", "2026-13-01"])
-def test_other_words_are_no_time(text: str) -> None:
-    with pytest.raises(click.BadParameter, match="is neither an age"):
-        Since().convert(text, None, None)
 
 
 def states(*decisions: Decision) -> list[Letter]:

@@ -6,13 +6,14 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from schemas.codec import encode
 from schemas.deltas import ProfileDelta
 from schemas.facts import Fact, Preference, Replacement, UserTag
 from schemas.profiles import Profile, Slot
-from streams.cli.profile_printing import former_facts, print_profile, profile_object
+from streams.cli.profile_printing import Former, former_facts, print_profile, profile_object
 
 DAY = datetime(2026, 2, 1, 12, 0, tzinfo=UTC)
 
@@ -172,6 +173,24 @@ def test_replaced_facts_are_shown_when_asked_for(capsys: pytest.CaptureFixture[s
         "category fact confidence times confirmed",
         "location (0) before: 用户住在北京, until",
         "2026-03-01",
+    ]
+
+
+def test_a_text_that_was_replaced_again_and_again_is_shown_once_and_one_that_holds_again_is_not() -> None:
+    def moved(day: int, before: str) -> ProfileDelta:
+        return msgspec.structs.replace(MOVED, before=before, said_at=DAY + timedelta(days=day))
+
+    profile = Profile(
+        tenant_id="default",
+        user_id="ada",
+        version=9,
+        facts=(fact(9, "lives in Lyon", category="location"),),
+        replaced_facts=(GONE, msgspec.structs.replace(GONE, fact_id="f7")),
+    )
+    changes = [moved(1, "lives in Paris"), moved(2, "lives in Lyon"), moved(3, "lives in Paris")]
+    assert former_facts(profile, changes) == [
+        Former("location", "用户住在北京", DAY + timedelta(days=28)),
+        Former("location", "lives in Paris", DAY + timedelta(days=3)),
     ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import json
 import os
 import re
@@ -20,6 +21,7 @@ from streams.cli import root
 from streams.cli.common import (
     EXIT_FAILED,
     EXIT_INTERRUPTED,
+    EXIT_READER_LEFT,
     EXIT_REFUSED,
     EXIT_USAGE,
     SENTENCES,
@@ -27,6 +29,8 @@ from streams.cli.common import (
     CommandFailed,
     explain,
     printable,
+    stderr_console,
+    stdout_console,
 )
 from streams.kafka import KafkaUnavailable
 from streams.settings import SettingsError
@@ -133,7 +137,9 @@ def test_the_documentation_has_every_exit_code() -> None:
     codes = re.findall(r"^\| (\d+) \|", DOCUMENTATION.read_text("utf-8"), re.MULTILINE)
     help_text = CliRunner().invoke(root.cli, ["--help"]).output.partition("Exit codes:")[2].partition("Options:")[0]
     assert codes == re.findall(r"^ +(\d+) ", help_text, re.MULTILINE)
-    assert {int(code) for code in codes} == {0, EXIT_FAILED, EXIT_USAGE, EXIT_REFUSED, EXIT_INTERRUPTED}
+    assert {int(code) for code in codes} == {
+        *(0, EXIT_FAILED, EXIT_USAGE, EXIT_REFUSED, EXIT_INTERRUPTED, EXIT_READER_LEFT)
+    }
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -156,7 +162,7 @@ def test_a_command_whose_module_is_not_there_is_unknown(monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["nonsense"], "No such command 'nonsense'"),
+        (["nonsense"], "there is no command 'nonsense': `profilestream --help` lists them."),
         (["publish"], "Missing argument 'FILE...'"),
         (["publish", "/no/such/file"], "does not exist"),
         (["deltas", "--from-end"], "--from-end needs --follow"),
@@ -242,6 +248,93 @@ def test_what_a_command_raises_becomes_an_exit_code(
         root.main([])
     assert left.value.code == code
     assert capsys.readouterr().err == said
+
+
+@pytest.fixture
+def nobody_reads() -> Iterator[int]:
+    """The end for writing of a pipe whose other end is closed."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    yield writing
+    os.close(writing)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--help"],
+        ["--version"],
+        ["query", "--help"],
+        ["query"],
+        ["query", "--json"],
+        ["query", "fill_rates", "--sql"],
+        ["config", "show"],
+        ["config", "show", "--json"],
+        ["completion", "bash"],
+        ["doctor"],
+    ],
+    ids=" ".join,
+)
+def test_a_reader_who_leaves_ends_a_command_quietly(
+    arguments: list[str], environment: dict[str, str], nobody_reads: int
+) -> None:
+    result = subprocess.run(
+        [sys.executable, "-m", "streams.cli", *arguments],
+        env=environment,
+        stdout=nobody_reads,
+        stderr=subprocess.PIPE,
+        timeout=60,
+        check=False,
+    )
+    assert (result.returncode, result.stderr) == (EXIT_READER_LEFT, b"")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [(["nonsense"], EXIT_USAGE), (["profile", "ada"], EXIT_FAILED), (["query"], 0)],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_remarks_that_nobody_reads_change_nothing(
+    arguments: list[str], code: int, environment: dict[str, str], nobody_reads: int
+) -> None:
+    result = subprocess.run(
+        [sys.executable, "-m", "streams.cli", *arguments],
+        env=environment | {"PROFILESTREAM_CLICKHOUSE__URL": "http://127.0.0.1:9"},
+        stdout=subprocess.PIPE,
+        stderr=nobody_reads,
+        timeout=60,
+        check=False,
+    )
+    assert result.returncode == code
+
+
+def test_remarks_on_a_console_that_nobody_reads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Unread(io.StringIO):
+        def write(self, _: str) -> int:
+            raise BrokenPipeError
+
+    monkeypatch.setattr(sys, "stderr", Unread())
+    console = stderr_console()
+    for remark in ("stopping ...", "stopped"):
+        console.print(remark)
+    monkeypatch.setattr(sys, "stdout", Unread())
+    with pytest.raises(BrokenPipeError):
+        stdout_console().print("a result")
+
+
+def test_a_pipe_that_a_service_broke_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr(click.Group, "invoke", fail)
+    with pytest.raises(SystemExit) as left:
+        root.main(["query"])
+    assert left.value.code == EXIT_FAILED
+    assert capsys.readouterr().err == (
+        "profilestream: a service has closed its connection: see with `profilestream doctor`\n"
+    )
 
 
 @pytest.mark.parametrize(
