@@ -14,21 +14,23 @@ from schemas.flushes import FlushRef
 from schemas.profiles import ProfileState
 from schemas.stages import Candidates, MessageRef
 
-REASON: Final = "the user is to be forgotten"
+_REASON: Final = "the user is to be forgotten"
 
 
-def forget_answer(ref: FlushRef, message_id: str) -> Candidates:
+def forget_answer(ref: FlushRef, *message_ids: str) -> Candidates:
     """Return what is handed to the merge when a user is to be forgotten.
 
     Args:
         ref: heading of lane ``forget``; its offset is that of the control event.
-        message_id: of the control event, which the delta cites.
+        message_ids: of the control event, which the delta cites.
     """
     return Candidates(
         flush=ref,
         branch="forget",
         status="ok",
-        messages=(MessageRef(message_id=message_id, role="user", occurred_at=ref.last_occurred_at),),
+        messages=tuple(
+            MessageRef(message_id=each, role="user", occurred_at=ref.last_occurred_at) for each in message_ids
+        ),
     )
 
 
@@ -51,7 +53,7 @@ def forget_user(
         before=None,
         after=None,
         added=None,
-        reason=REASON,
+        reason=_REASON,
         evidence=tuple(message.message_id for message in answer.messages),
         hits=1,
         said_at=answer.flush.last_occurred_at,

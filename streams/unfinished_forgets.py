@@ -6,14 +6,15 @@ delta and by an event; as soon as either is in the archive, all of it can be don
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from agents.forget import REASON
-from schemas.deltas import FlushEvent, ProfileDelta, Timings
+from agents.forget import forget_answer, forget_user
+from agents.policy import MergePolicy
+from schemas.deltas import FlushEvent, ProfileDelta
 from schemas.flushes import FlushRef
-from schemas.ids import event_id
-from schemas.stages import MessageRef
+from schemas.profiles import Profile, ProfileState
 
 if TYPE_CHECKING:
     from sinks.clickhouse import ClickHouseArchive
@@ -64,28 +65,16 @@ def _delta(event: FlushEvent, newest: ProfileDelta | None) -> ProfileDelta | Non
         newest is not None and (newest.version >= version or newest.recorded_at > event.recorded_at)
     ):
         return None
-    return ProfileDelta(
-        delta_id=event.delta_ids[-1],
-        tenant_id=event.flush.tenant_id,
-        user_id=event.flush.user_id,
+    cited = (message.message_id for message in event.messages)
+    forgotten = _forgotten(
+        event.flush,
+        cited,
         version=version,
-        flush_id=event.flush.flush_id,
-        index=0,
-        kind="profile",
-        op="forget",
-        topic="",
-        sub_topic="",
-        before=None,
-        after=None,
-        added=None,
-        reason=REASON,
-        evidence=tuple(message.message_id for message in event.messages),
-        update_hits=1,
-        said_at=event.flush.last_occurred_at,
-        recorded_at=event.recorded_at,
         processor=event.processor,
         pipeline_version=event.pipeline_version,
+        now=event.recorded_at,
     )
+    return forgotten.deltas[0]
 
 
 def _event(delta: ProfileDelta) -> FlushEvent:
@@ -110,24 +99,29 @@ def _event(delta: ProfileDelta) -> FlushEvent:
         message_count=0,
         token_count=0,
     )
-    said = (MessageRef(message_id=each, role="user", occurred_at=delta.said_at) for each in delta.evidence)
-    return FlushEvent(
-        event_id=event_id(delta.flush_id),
-        flush=flush,
-        outcome="forgotten",
-        memo=(),
-        tags=(),
-        messages=tuple(said),
-        delta_ids=(delta.delta_id,),
-        first_version=delta.version,
-        last_version=delta.version,
-        calls=(),
-        dropped=(),
-        errors={},
-        timings=Timings(),
-        recorded_at=delta.recorded_at,
+    forgotten = _forgotten(
+        flush,
+        delta.evidence,
+        version=delta.version,
         processor=delta.processor,
         pipeline_version=delta.pipeline_version,
+        now=delta.recorded_at,
+    )
+    assert forgotten.event is not None  # noqa: S101 - a flush ends in one
+    return forgotten.event
+
+
+def _forgotten(
+    flush: FlushRef, cited: Iterable[str], *, version: int, processor: str, pipeline_version: str, now: datetime
+) -> ProfileState:
+    """Return what the merge recorded when the user was forgotten."""
+    before = Profile(tenant_id=flush.tenant_id, user_id=flush.user_id, version=version - 1)
+    return forget_user(
+        ProfileState(profile=before),
+        forget_answer(flush, *cited),
+        processor=processor,
+        policy=MergePolicy(pipeline_version=pipeline_version),
+        now=now,
     )
 
 
