@@ -110,10 +110,7 @@ class Publisher:
         if line.data is not None and not line.data.strip():
             return
         try:
-            if line.data is None:
-                raise InvalidRecord(f"{line.size} bytes are more than the {MAX_MESSAGE_BYTES} that a message may have")
-            data = line.data if self._tenant is None else _with_tenant(line.data, self._tenant)
-            message = decode_message(data)
+            data, message = read_line(line, self._tenant)
             key = message.key
         except (InvalidRecord, UnicodeEncodeError) as error:
             self._refuse(source, line.number, str(error))
@@ -145,6 +142,22 @@ class Publisher:
     def _refuse(self, source: str, number: int, reason: str) -> None:
         self.refused += 1
         self._on_refused(Refusal(source, number, reason))
+
+
+def read_line(line: Line, tenant: str | None = None) -> tuple[bytes, ChatMessage]:
+    """Return what is sent for a line, and the message in it.
+
+    Args:
+        line: one that is not blank.
+        tenant: of the message, where it names none, in place of the default one.
+
+    Raises:
+        InvalidRecord: when it cannot be processed; the message says why.
+    """
+    if line.data is None:
+        raise InvalidRecord(f"{line.size} bytes are more than the {MAX_MESSAGE_BYTES} that a message may have")
+    data = line.data if tenant is None else _with_tenant(line.data, tenant)
+    return data, decode_message(data)
 
 
 def _with_tenant(data: bytes, tenant: str) -> bytes:

@@ -6,6 +6,8 @@ import asyncio
 import os
 import tempfile
 from collections import Counter
+from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
     from schemas.deltas import ProfileDelta
     from streams.cli.watch import Watcher
+    from streams.lines import Line
     from streams.running import Embedded
     from streams.settings import Settings
 
@@ -31,6 +34,8 @@ _OTHER_COLUMNS: Final = 46
 """Of the history as a table: version, operation, day and lines take so much room, three values the rest."""
 
 _NARROWEST: Final = 11
+
+_CHUNK: Final = 1 << 18
 
 _SAMPLE_QUESTIONS: Final = ("someone who enjoys being outdoors", "喜欢音乐的人")
 
@@ -54,6 +59,8 @@ def demo(chat: Path | None, options: Options) -> None:
     from streams.running import run
 
     configure_logs(30)
+    if chat is not None and chat.is_file():  # a pipe can be read only once
+        _require_message(chat)
     run(_demo(chat, options))
 
 
@@ -76,6 +83,43 @@ async def _demo(chat: Path | None, options: Options) -> None:
         playing.cancel()
         await asyncio.gather(playing, return_exceptions=True)
         raise KeyboardInterrupt
+
+
+def _require_message(chat: Path) -> None:
+    """Look whether a file has any message, before services are started for it.
+
+    Raises:
+        CommandFailed: when it has none, or cannot be read.
+    """
+    from schemas.codec import InvalidRecord
+    from streams.publishing import read_line
+
+    wrong, otherwise = "", "it is empty"
+    try:
+        for line in _lines(chat):
+            try:
+                if read_line(line)[1].type == "message":
+                    return
+                otherwise = "it has only control events"
+            except InvalidRecord as error:
+                wrong = wrong or f"line {line.number}: {error}"
+    except OSError as error:
+        raise CommandFailed(f"{printable(str(chat))} cannot be read: {error.strerror}") from error
+    raise CommandFailed(
+        f"{printable(str(chat))} holds no message that can be processed ({printable(wrong) or otherwise}): "
+        "`profilestream publish --help` shows how a line must be"
+    )
+
+
+def _lines(file: Path) -> Iterator[Line]:
+    """Yield the lines of a file that are not blank."""
+    from schemas.messages import MAX_MESSAGE_BYTES
+    from streams.lines import LineSplitter
+
+    splitter = LineSplitter(MAX_MESSAGE_BYTES)
+    with file.open("rb") as stream:
+        found = chain.from_iterable(map(splitter.feed, iter(lambda: stream.read(_CHUNK), b"")))
+        yield from (line for line in chain(found, splitter.finish()) if line.data is None or line.data.strip())
 
 
 async def _play(console: Console, chat: Path | None, options: Options, folder: Path) -> None:
