@@ -25,7 +25,7 @@ class Span:
     Attributes:
         place: the partition.
         begin: offset of the oldest record that is there.
-        end: offset behind the newest, when the span was opened.
+        end: offset behind the newest, when the span was opened; or where it was to end.
     """
 
     def __init__(
@@ -64,8 +64,13 @@ class Span:
 
 
 @asynccontextmanager
-async def span(kafka: KafkaSettings, place: TopicPartition) -> AsyncIterator[Span]:
+async def span(kafka: KafkaSettings, place: TopicPartition, end: int | None = None) -> AsyncIterator[Span]:
     """Open a partition as it is now.
+
+    Args:
+        kafka: where the broker is.
+        place: the partition.
+        end: the offset before which to end, where a record is known to be; otherwise behind the newest.
 
     Raises:
         KafkaUnavailable: when the broker does not answer.
@@ -73,7 +78,8 @@ async def span(kafka: KafkaSettings, place: TopicPartition) -> AsyncIterator[Spa
     async with consumer(kafka) as client:
         try:
             client.assign([place])
-            end = (await client.end_offsets([place]))[place]
+            if end is None:
+                end = (await client.end_offsets([place]))[place]
             begin = (await client.beginning_offsets([place]))[place]
         except KafkaError as error:
             raise unavailable(kafka, error) from error

@@ -26,14 +26,11 @@ from schemas.messages import ChatMessage, decode_message
 from schemas.places import Place
 from streams.kafka import admin, consumer, unavailable
 from streams.settings import KafkaSettings
-from streams.spans import following
+from streams.spans import following, span
 from streams.topics import Topics
 
 _LOOK_EVERY: Final = 0.5
 """Seconds without a record after which it is asked how far the workers have come."""
-
-_SILENCE: Final = 15.0
-"""Seconds without a record that, before one that is known to be there, mean that the broker is gone."""
 
 _CLOCKS_APART: Final = timedelta(minutes=1)
 """Between publishers, who date the messages, and workers, who date the batches."""
@@ -198,19 +195,20 @@ async def _waiting_messages(kafka: KafkaSettings, request: ChatMessage, flush: P
     found: dict[int, int] = {}
     asked_before = -1
     if start < flush.offset:
-        async for record in _records(kafka, flush, start):
-            try:
-                message = decode_message(record.value)
-            except InvalidRecord:
-                continue
-            if message.key != request.key:
-                continue
-            if message.type == "message":
-                found[record.offset] = record.timestamp
-                continue
-            asked_before = record.offset
-            if message.type == "forget":
-                found.clear()
+        async with span(kafka, TopicPartition(flush.topic, flush.partition), flush.offset) as before:
+            async for record in before.records(start):
+                try:
+                    message = decode_message(record.value)
+                except InvalidRecord:
+                    continue
+                if message.key != request.key:
+                    continue
+                if message.type == "message":
+                    found[record.offset] = record.timestamp
+                    continue
+                asked_before = record.offset
+                if message.type == "forget":
+                    found.clear()
     now = datetime.now(UTC)
     oldest = min([now, *(datetime.fromtimestamp(max(moment, 0) / 1000, UTC) for moment in found.values())])
     return FlushWait(
@@ -220,19 +218,3 @@ async def _waiting_messages(kafka: KafkaSettings, request: ChatMessage, flush: P
         asked_before=asked_before,
         since=oldest - _CLOCKS_APART,
     )
-
-
-async def _records(kafka: KafkaSettings, flush: Place, start: int) -> AsyncIterator[Any]:
-    """Give the records from an offset to the one before the request, which is known to be there."""
-    place = TopicPartition(flush.topic, flush.partition)
-    async with consumer(kafka) as client:
-        client.assign([place])
-        client.seek(place, start)
-        last = time.monotonic()
-        while time.monotonic() - last < _SILENCE:
-            for record in (await client.getmany(place, timeout_ms=round(_LOOK_EVERY * 1000))).get(place, []):
-                if record.offset >= flush.offset:
-                    return
-                last = time.monotonic()
-                yield record
-    raise unavailable(kafka)
