@@ -22,6 +22,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
         cores: that this process may use.
         memory_gib: of the machine; 0 where it does not say.
         load: mean number of processes that wanted a processor during the minute before.
+        nice: by how much this process gives way to others.
         commit: of the working tree, with ``+`` where files differ from it; empty outside of one.
     """
 
@@ -34,13 +35,15 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     versions: dict[str, str]
     commit: str
     load: float
+    nice: int = 0
 
     def __str__(self) -> str:
         commit = f", commit {self.commit}" if self.commit else ""
+        nice = f", nice {self.nice}" if self.nice else ""
         return (
             f"{self.cores} cores ({self.processor}), {self.memory_gib:.0f} GiB, {self.system}, Python {self.python}, "
             f"profilestream {self.versions.get('profilestream', '?')}{commit}, {self.at:%Y-%m-%d %H:%M} UTC, "
-            f"load before {self.load:.1f}"
+            f"load before {self.load:.1f}{nice}"
         )
 
 
@@ -56,6 +59,7 @@ def this_machine() -> Machine:
         versions={name: version for name in _PACKAGES if (version := _version(name))},
         commit=_commit(),
         load=os.getloadavg()[0],
+        nice=os.nice(0),
     )
 
 

@@ -32,7 +32,6 @@ def test_what_a_message_takes_is_what_came_on_top() -> None:
         ("1,300 bytes", True),
         ("0.20 GB", None),
         ("1.60 GB", None),
-        ("60.0 s", None),
     ]
     assert found.data["bytes_a_message"] == pytest.approx(1_300)
     assert found.problems == ()
