@@ -6,7 +6,7 @@ outlive it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -22,7 +22,7 @@ from streams.records import Message
 from streams.sender import Outgoing, delivered
 from streams.settings import KafkaSettings
 from streams.spans import span
-from streams.topics import Topics, ensure_topics
+from streams.topics import Topics
 
 _FAILURE: Final = RecordFailed(STOPPED, "it was published while the broker was being stopped")
 
@@ -85,12 +85,12 @@ async def park_late(kafka: KafkaSettings, read_up_to: Mapping[int, int], now: Ca
         DependencyDown: when it does not take the letters.
     """
     names = Topics.of(kafka)
-    partitions = await ensure_topics(kafka)
     parked = 0
     try:
         async with producer(kafka) as client:
             letters = DeadLetters(_Direct(client), names.dead_letters, now)
-            for place in await _unread(kafka, names.messages, partitions, read_up_to):
+            places = [TopicPartition(names.messages, number) for number in await client.partitions_for(names.messages)]
+            for place in await _unread(kafka, places, read_up_to):
                 async with span(kafka, place) as left:
                     async for record in left.records(read_up_to.get(place.partition, 0)):
                         await letters.park(_Event(_of(record)), "window", _FAILURE)
@@ -101,9 +101,8 @@ async def park_late(kafka: KafkaSettings, read_up_to: Mapping[int, int], now: Ca
 
 
 async def _unread(
-    kafka: KafkaSettings, topic: str, partitions: int, read_up_to: Mapping[int, int]
+    kafka: KafkaSettings, places: Sequence[TopicPartition], read_up_to: Mapping[int, int]
 ) -> list[TopicPartition]:
-    places = [TopicPartition(topic, number) for number in range(partitions)]
     async with consumer(kafka) as client:
         ends = await client.end_offsets(places)
     return [place for place in places if ends[place] > read_up_to.get(place.partition, 0)]
