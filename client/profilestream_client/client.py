@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Self
@@ -12,6 +13,7 @@ from aiokafka import AIOKafkaProducer
 from profilestream_client.connection import Connection
 from profilestream_client.context import Embed, read_context
 from profilestream_client.errors import InvalidMessage, PublishFailed
+from profilestream_client.local import find_local
 from profilestream_client.packing import CountTokens, Packed, PackingOptions
 from profilestream_client.publishing import Messages, Published, open_producer, publish
 from profilestream_client.records import DEFAULT_TENANT, ChatMessage, MessageType
@@ -36,6 +38,19 @@ class Client:
         self._producer: AIOKafkaProducer | None = None
         self._opening = asyncio.Lock()
         self._subscriptions: set[Subscription] = set()
+
+    @classmethod
+    def local(cls, data_dir: str | os.PathLike[str] | None = None) -> Self:
+        """Return a client of the services of a `profilestream up` that runs on this machine.
+
+        Args:
+            data_dir: its data directory; by default that of any `up` that this user runs, the one started last.
+
+        Raises:
+            KafkaUnavailable: when none is running.
+        """
+        connection, stores = find_local(data_dir)
+        return cls(connection, stores=stores)
 
     async def __aenter__(self) -> Self:
         return self

@@ -10,7 +10,13 @@ from typing import Any, Final
 
 from aiokafka.abc import AbstractTokenProvider
 from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.errors import KafkaError
+from aiokafka.errors import (
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeoutError,
+    NodeNotReadyError,
+    RequestTimedOutError,
+)
 
 from profilestream_client.errors import KafkaUnavailable, TopicMissing
 
@@ -19,6 +25,9 @@ CONNECT_TIMEOUT: Final = 10.0
 
 REQUEST_TIMEOUT: Final = 15.0
 """Seconds that it may take for any request after that."""
+
+_SILENCE: Final = (KafkaConnectionError, KafkaTimeoutError, NodeNotReadyError, RequestTimedOutError)
+"""Errors that mean that nothing answered."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,8 +109,18 @@ class Connection:
 
     def unavailable(self, error: BaseException) -> KafkaUnavailable:
         """Return what to raise when the broker failed with `error`."""
-        said = "no answer in time" if isinstance(error, TimeoutError) else in_words(error)
-        return KafkaUnavailable(f"Kafka at {','.join(self.servers)}: {said}")
+        servers = ",".join(self.servers)
+        if isinstance(error, KafkaError) and not isinstance(error, _SILENCE):
+            return KafkaUnavailable(
+                f"Kafka at {servers} answers with an error ({in_words(error)}): see its log, and check the "
+                "connection's login and what it may do"
+            )
+        why = "no answer in time" if isinstance(error, TimeoutError) else in_words(error)
+        login = "" if self.security_protocol == "PLAINTEXT" else ", and check security_protocol and the login"
+        return KafkaUnavailable(
+            f"Kafka does not answer at {servers} ({why}): see that it runs, and that bootstrap_servers is its "
+            f"address{login}"
+        )
 
 
 def in_words(error: BaseException) -> str:

@@ -60,8 +60,8 @@ async def open_producer(connection: Connection) -> AIOKafkaProducer:
     except KafkaUnavailable as error:
         if connection.idempotent and isinstance(error.__cause__, UnknownError):
             raise KafkaUnavailable(
-                f"{error}: it may not know idempotent producers, as the embedded broker does not; then connect with "
-                "idempotent=False"
+                f"Kafka at {','.join(connection.servers)} does not start an idempotent producer, which the broker of "
+                "`profilestream up` does not know: connect with Client.local(), or with Connection(idempotent=False)"
             ) from error.__cause__
         raise
     return producer

@@ -8,6 +8,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.abc import AbstractTokenProvider
 from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import TopicAuthorizationFailedError
 from profilestream_client import Client, Connection, KafkaUnavailable
 from profilestream_client.publishing import producer_options
 
@@ -104,8 +105,34 @@ def test_topics_are_called_as_the_pipeline_calls_them(prefix: str) -> None:
 
 async def test_a_broker_that_is_not_there_is_an_error_of_the_client() -> None:
     address = f"127.0.0.1:{free_port()}"
+    sentence = (
+        rf"^Kafka does not answer at {address} \(.+\): see that it runs, and that bootstrap_servers is its address$"
+    )
     async with Client(address) as client:
-        with pytest.raises(KafkaUnavailable, match=address):
+        with pytest.raises(KafkaUnavailable, match=sentence):
             await client.flush("ada")
         with pytest.raises(KafkaUnavailable, match=address):
             await anext(client.subscribe())
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (
+            TimeoutError(),
+            "Kafka does not answer at a:1 (no answer in time): see that it runs, and that bootstrap_servers is its "
+            "address, and check security_protocol and the login",
+        ),
+        (
+            TopicAuthorizationFailedError("no\nentry"),
+            "Kafka at a:1 answers with an error ([Error 29] TopicAuthorizationFailedError: no entry): see its log, and "
+            "check the connection's login and what it may do",
+        ),
+    ],
+    ids=["silent", "refusing"],
+)
+def test_what_kafka_did_is_one_sentence_with_what_to_do(error: Exception, sentence: str) -> None:
+    connection = Connection(
+        bootstrap_servers="a:1", security_protocol="SASL_SSL", sasl_username="me", sasl_password="hush"
+    )
+    assert str(connection.unavailable(error)) == sentence

@@ -25,7 +25,7 @@ def example(kafka: KafkaSettings) -> str:
     program = re.search(r"```python\n(.+?)```", (CLIENT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
     assert program is not None
     connection = connection_to(kafka)
-    text, replaced = re.subn(re.escape('"localhost:9092"'), lambda _: repr(connection), program[1])
+    text, replaced = re.subn(re.escape("Client.local()"), lambda _: f"Client({connection!r})", program[1])
     assert replaced == 1
     return text.replace("import ChatMessage", "import Connection, ChatMessage")
 
