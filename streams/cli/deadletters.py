@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -190,7 +191,6 @@ async def _redrive(options: Options, ids: Sequence[str], wanted: Wanted, wait: f
     from streams.kafka import producer
     from streams.redrive_waiting import RedriveWait
     from streams.redriving import Redriver
-    from streams.runtime import utc_now
     from streams.topics import ensure_topics
 
     store, letters = await _letters(options)
@@ -201,7 +201,7 @@ async def _redrive(options: Options, ids: Sequence[str], wanted: Wanted, wait: f
         if wait is not None and chosen:
             ends = await stack.enter_async_context(RedriveWait.open(store, chosen, partitions))
         client = await stack.enter_async_context(producer(store.kafka))
-        redriver = Redriver(store, client, utc_now, partial(_forgotten, options.load().clickhouse))
+        redriver = Redriver(store, client, partial(datetime.now, UTC), partial(_forgotten, options.load().clickhouse))
         results = []
         async with aclosing(redriver.redrive(chosen)) as redriven:
             async for result in redriven:
@@ -341,11 +341,10 @@ async def _discard(options: Options, ids: Sequence[str], reason: str, as_json: b
     from schemas.dead_letters import Resolution
     from streams.cli.letter_printing import decision
     from streams.kafka import producer
-    from streams.runtime import utc_now
 
     store, letters = await _letters(options)
     chosen = named(letters, ids)
-    now = utc_now()
+    now = datetime.now(UTC)
     resolutions = [
         (letter, Resolution(letter_id=letter.letter_id, decision="discarded", reason=reason, resolved_at=now))
         for letter in chosen
