@@ -98,7 +98,9 @@ def _overhead(message: ChatMessage) -> int:
     return len(encode(message)) - len(message.content)
 
 
-async def publish(kafka: KafkaSettings, records: Iterable[Sent], progress: Callable[[int], None]) -> int:
+async def publish(
+    kafka: KafkaSettings, records: Iterable[Sent], progress: Callable[[int], None] = lambda _count: None
+) -> int:
     """Send records to the chat topic, and return how many there were once the broker has all of them.
 
     Args:

@@ -22,7 +22,7 @@ from benchmarks.load.machine import Machine, this_machine
 from benchmarks.load.measure import Sample
 from benchmarks.load.report import Finding
 from benchmarks.real_worker import Watched, idle, open_place
-from benchmarks.recorded import Result, add_options, changed_settings, finish, performed, say
+from benchmarks.recorded import Result, add_options, changed_settings, finish, performed, say, tenths
 
 TARGET_RSS: Final = 1.5e9
 """Bytes of the worker with all windows open."""
@@ -68,10 +68,12 @@ async def measure(traffic: FixedSize, folder: Path) -> Held:
         TimeoutError: when the worker does not take the messages.
     """
     peak = 0.0
+    tell = tenths(traffic.messages, "in windows")
 
     def note(sample: Sample) -> None:
         nonlocal peak
         peak = max(peak, *sample.rss)
+        tell(sample.workers.window_messages)
 
     say("starting Apache Kafka, the stores and a worker ...")
     async with open_place("open-windows", {}, folder) as place:
@@ -82,7 +84,7 @@ async def measure(traffic: FixedSize, folder: Path) -> Held:
             before = await _settled(watched, note)
             say(f"{before.rss[0] / 2**20:,.0f} MiB with nothing taken; sending {traffic.messages:,} messages ...")
             began = before.at
-            await publish(place.kafka, traffic.records(), lambda _count: None)
+            await publish(place.kafka, traffic.records(), tenths(traffic.messages, "sent"))
             say("waiting until all of them are in windows ...")
             last = await watched.until(lambda sample: sample.workers.window_messages >= traffic.messages, note)
             seconds = last.at - began

@@ -109,6 +109,20 @@ def say(what: str) -> None:
     print(what, file=sys.stderr, flush=True)
 
 
+def tenths(total: int, what: str) -> Callable[[float], None]:
+    """Return what tells on standard error how many of `total` are done, once for each tenth of them."""
+    told = 0
+
+    def tell(done: float) -> None:
+        nonlocal told
+        reached = int(10 * done / total) if total else 0
+        if reached > told:
+            told = reached
+            say(f"  {done:,.0f} of {total:,} {what}")
+
+    return tell
+
+
 def changed_settings() -> str:
     """Return the settings of this process that are not the defaults, but for where services are, as people read it."""
     found = [

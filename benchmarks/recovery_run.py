@@ -19,7 +19,7 @@ from aiokafka.errors import GroupCoordinatorNotAvailableError
 from benchmarks.fixed_size import FixedSize, Sent, publish, user_name
 from benchmarks.load.measure import Sample
 from benchmarks.real_worker import Watched, idle, open_place
-from benchmarks.recorded import say
+from benchmarks.recorded import say, tenths
 from schemas.codec import decode, encode
 from schemas.messages import DEFAULT_TENANT, ChatMessage
 from schemas.profiles import Profile, ProfileState, Slot
@@ -165,20 +165,23 @@ async def recover(scenario: Scenario, folder: Path) -> Recovery:
         say(f"{scenario.name}: writing {scenario.profiles:,} profiles and {traffic.messages:,} messages ...")
         await _coordinated(place.kafka)
         await restore_profiles(made_profiles(scenario.profiles, scenario.slots, sizes.append), place.kafka)
-        await publish(place.kafka, traffic.records(), lambda _count: None)
+        await publish(place.kafka, traffic.records(), tenths(traffic.messages, "sent"))
         async with _followed(place.kafka) as flushes, admin(place.kafka) as client:
             worker = place.worker()
             await worker.spawn()
             try:
                 say(f"{scenario.name}: waiting until they are taken, and what comes of them is done ...")
-                before = await Watched(worker).until(lambda seen: _taken(seen) >= traffic.messages and idle(seen))
+                tell = tenths(traffic.messages, "taken")
+                before = await Watched(worker).until(
+                    lambda seen: _taken(seen) >= traffic.messages and idle(seen), lambda seen: tell(_taken(seen))
+                )
                 await asyncio.sleep(_COMMITS * place.kafka.commit_interval)
                 dead = await _members(client, place.kafka)
                 say(f"{scenario.name}: killing the worker, which holds {before.workers.window_messages:,.0f} messages")
             finally:
                 await worker.kill()
             flushes.mark()
-            await publish(place.kafka, _returning(), lambda _count: None)
+            await publish(place.kafka, _returning())
             left = await _uncommitted(client, place.kafka)
             began = time.monotonic()
             await worker.spawn()

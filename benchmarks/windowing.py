@@ -26,7 +26,7 @@ from benchmarks.harness import CommandError, environment
 from benchmarks.kafka_jars import VERSION
 from benchmarks.load.machine import Machine, this_machine
 from benchmarks.load.report import Finding
-from benchmarks.recorded import Result, Table, add_options, changed_settings, finish, performed, say
+from benchmarks.recorded import Result, Table, add_options, changed_settings, finish, performed, say, tenths
 from benchmarks.windowing_process import Kind, Pass
 from schemas.codec import decode
 from streams.embedded.child import end_with_parent
@@ -61,8 +61,8 @@ async def measure(traffic: FixedSize, rounds: int, folder: Path) -> dict[str, li
         common = {**node.settings(), "topic_prefix": f"{_OWN}."}
         kafka = KafkaSettings.model_validate({**common, "group_id": _OWN})
         say(f"sending {traffic.messages:,} messages ...")
-        await publish(kafka, traffic.records(), lambda _count: None)
-        await publish(kafka, traffic.closings(), lambda _count: None)
+        await publish(kafka, traffic.records(), tenths(traffic.messages, "sent"))
+        await publish(kafka, traffic.closings())
         for turn in range(1, rounds + 1):
             for number, (name, kind) in enumerate(_KINDS.items()):
                 say(f"round {turn} of {rounds}: {name} ...")

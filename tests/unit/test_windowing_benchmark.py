@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.fixed_size import FixedSize
 from benchmarks.load.machine import Machine
-from benchmarks.recorded import Result, markdown
+from benchmarks.recorded import Result, markdown, tenths
 from benchmarks.windowing import AGENT, PLAIN, WITHOUT_FACTS, result
 from benchmarks.windowing_process import Kind, Pass
 
@@ -73,3 +73,15 @@ def test_a_page_says_so_when_the_machine_was_busy() -> None:
     busy = msgspec.structs.replace(found, machine=msgspec.structs.replace(MACHINE, load=2.0))
     assert "**The machine was not quiet** (2.0 processes wanted its 2 cores" in markdown(busy)
     assert "not quiet" not in markdown(msgspec.structs.replace(busy, timed=False))
+
+
+def test_progress_is_told_once_for_each_tenth(capsys: pytest.CaptureFixture[str]) -> None:
+    tell = tenths(2_000, "sent")
+    for done in (0, 199, 200, 201, 399, 1_000, 1_001, 2_000):
+        tell(done)
+    tenths(0, "sent")(0)
+    assert capsys.readouterr().err.splitlines() == [
+        "  200 of 2,000 sent",
+        "  1,000 of 2,000 sent",
+        "  2,000 of 2,000 sent",
+    ]
