@@ -163,13 +163,16 @@ class _Nowhere:
     def read(self, _key: bytes) -> WindowState | None:
         return None
 
+    async def produce(self, *_record: object, **_options: object) -> None:
+        raise AssertionError("nothing is sent")
+
 
 def _agent() -> WindowAgent:
     async def log_end(_partition: int) -> int:
         return 0
 
     nowhere: Any = _Nowhere()
-    sender = Sender({}, lambda: None)
+    sender = Sender(nowhere.produce)
     now = partial(datetime.now, UTC)
     return WindowAgent(
         source=nowhere,

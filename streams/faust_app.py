@@ -11,7 +11,7 @@ import asyncio
 import os
 import ssl
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -90,23 +90,6 @@ class PipelineTransport(driver.Transport):
     Producer = PipelineProducer
 
 
-class PipelineTopic(faust.Topic):
-    """Faust's topic, where only the sender is told of a record that was not taken, by the future that `send` returns.
-
-    Faust hands the error to a second future as well, which nobody holds: asyncio would complain that its exception was
-    never retrieved.
-    """
-
-    def _on_published(self, fut: asyncio.Future[Any], message: Any, producer: Any, state: Any) -> None:
-        if fut.cancelled():
-            return
-        error = fut.exception()
-        if error is None:
-            super()._on_published(fut, message, producer, state)
-        else:
-            self.app.sensors.on_send_error(producer, error, state)
-
-
 class PipelineApp(faust.App):
     """A Faust application whose unacknowledged work is drained before a rebalance and before a stop.
 
@@ -133,6 +116,28 @@ class PipelineApp(faust.App):
         """Whether another rebalance has begun since the last assignment: what completes now is out of date."""
         return self._rebalances_begun != self._rebalances_assigned
 
+    async def produce(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        *,
+        partition: int,
+        timestamp: float | None = None,
+        headers: list[tuple[str, bytes]] | None = None,
+    ) -> Awaitable[Any]:
+        """Enqueue a record; what this returns is done when the broker has it.
+
+        Faust's topics do the same, and count and time each record on the way, at three times the cost.
+
+        Raises:
+            ProducerSendError: when it cannot be enqueued.
+        """
+        producer = self.producer
+        if not producer.started:
+            await producer.maybe_start()
+        return await producer.send(topic, key, value, partition, timestamp, headers)
+
     async def hold_delivery(self) -> None:
         """Deliver nothing until Faust has gone back to the committed offsets; it resumes delivery itself then.
 
@@ -156,7 +161,6 @@ def create_app(settings: Settings, group_id: str) -> PipelineApp:
     kafka = settings.kafka
     app = PipelineApp(
         group_id,
-        Topic=PipelineTopic,
         broker=[f"kafka://{server.strip()}" for server in kafka.bootstrap_servers.split(",")],
         broker_credentials=_credentials(settings),
         broker_session_timeout=kafka.session_timeout,

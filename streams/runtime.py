@@ -59,7 +59,7 @@ class Runtime:
         self.lifecycle = self.app.lifecycle
         self.source = AppSource(self.app)
         self._channels: dict[str, faust.TopicT] = {name: self._channel(name) for name in self.topics.records()}
-        self.sender = Sender(self._channels, guard)
+        self.sender = Sender(self.app.produce, guard)
         self.dead_letters = DeadLetters(self.sender, self.topics.dead_letters, now)
         self.stages: dict[str, KeyedLanes | BatchLane] = {}
 

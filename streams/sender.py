@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -47,19 +47,20 @@ class Sends(Protocol):
         ...
 
 
-class Channel(Protocol):
-    """A Faust topic, as far as it is produced to."""
+class Produce(Protocol):
+    """Hands a record to the producer."""
 
-    def send(
+    def __call__(
         self,
-        *,
+        topic: str,
         key: bytes | None,
         value: bytes | None,
-        partition: int | None,
+        *,
+        partition: int,
         timestamp: float | None,
-        headers: Any,
+        headers: list[tuple[str, bytes]] | None,
     ) -> Awaitable[Awaitable[Any]]:
-        """Hand a record to the producer; what it returns is done when the broker has the record."""
+        """Enqueue a record; what this returns is done when the broker has it."""
         ...
 
 
@@ -83,15 +84,15 @@ async def delivered(send: Callable[[], Awaitable[Any]], what: str) -> None:
 
 
 class Sender:
-    """Produces to the application's topics.
+    """Produces records.
 
     Args:
-        channels: by topic.
+        produce: hands one to the producer.
         guard: raises when this process may not write.
     """
 
-    def __init__(self, channels: Mapping[str, Channel], guard: Callable[[], None] = lambda: None) -> None:
-        self._channels = channels
+    def __init__(self, produce: Produce, guard: Callable[[], None] = lambda: None) -> None:
+        self._produce = produce
         self._guard = guard
 
     async def send(self, *records: Outgoing) -> None:
@@ -108,9 +109,10 @@ class Sender:
         async def send_all() -> None:
             # Enqueued one after the other, which keeps their order; delivered together.
             pending = [
-                await self._channels[record.topic].send(
-                    key=record.key,
-                    value=record.value,
+                await self._produce(
+                    record.topic,
+                    record.key,
+                    record.value,
                     partition=record.partition,
                     timestamp=record.timestamp,
                     headers=list(record.headers) or None,

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import inspect
 from unittest.mock import AsyncMock, MagicMock
 
 import faust
 import pytest
-from aiokafka.errors import MessageSizeTooLargeError
 from faust.tables.recovery import Recovery
 from faust.transport.consumer import Consumer
 
 from streams.faust_app import PipelineApp, create_app
 from streams.settings import Settings
-from tests.support.fakes import settled
 
 
 def order(source: str, *parts: str) -> bool:
@@ -40,40 +37,16 @@ def test_faust_announces_a_complete_rebalance_before_it_goes_back_to_the_committ
     )
 
 
-@pytest.mark.parametrize("outcome", ["taken", "refused", "cancelled"])
-async def test_of_a_record_that_is_not_taken_only_its_sender_is_told(
-    outcome: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    complaints: list[dict[str, object]] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: complaints.append(context))
-
-    async def send() -> None:
-        delivery: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-        producer = MagicMock(send=AsyncMock(return_value=delivery))
-        monkeypatch.setattr(faust.Topic, "_get_producer", AsyncMock(return_value=producer))
-        topic = create_app(Settings(), "group").topic("chat", key_type=bytes, value_type=bytes)
-        sent = await topic.send(key=b"k", value=b"secret")
-        match outcome:
-            case "taken":
-                delivery.set_result(None)
-            case "refused":
-                delivery.set_exception(MessageSizeTooLargeError())
-            case _:
-                delivery.cancel()
-        await sent
-
-    try:
-        await send()
-    except (MessageSizeTooLargeError, asyncio.CancelledError) as error:
-        assert outcome != "taken"
-        error.__traceback__ = None  # it would keep alive what is to be collected
-    else:
-        assert outcome == "taken"
-    monkeypatch.undo()
-    await settled()
-    gc.collect()
-    assert complaints == []
-    assert caplog.text == ""
+@pytest.mark.parametrize("started", [False, True])
+async def test_a_record_goes_straight_to_the_producer(started: bool) -> None:
+    app = create_app(Settings(), "group")
+    delivery: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+    producer = MagicMock(started=started, maybe_start=AsyncMock(), send=AsyncMock(return_value=delivery))
+    app.producer = producer
+    sent = await app.produce("chat", b"k", None, partition=3, timestamp=12.5, headers=[("name", b"value")])
+    assert sent is delivery
+    producer.send.assert_awaited_once_with("chat", b"k", None, 3, 12.5, [("name", b"value")])
+    assert producer.maybe_start.await_count == (0 if started else 1)
 
 
 def test_faust_delivers_nothing_while_the_flow_is_stopped() -> None:

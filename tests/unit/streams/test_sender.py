@@ -21,26 +21,20 @@ from tests.support.fakes import settled
 
 
 class Broker:
-    """Channels that enqueue at once and deliver when told to."""
+    """A producer that enqueues at once and delivers when told to."""
 
-    def __init__(self, *topics: str) -> None:
+    def __init__(self) -> None:
         self.enqueued: list[tuple[str, dict[str, Any]]] = []
         self.pending: list[asyncio.Future[None]] = []
         self.refusal: Exception | None = None
-        self.sender = Sender({topic: Channel(self, topic) for topic in topics})
+        self.sender = Sender(self.produce)
 
-
-class Channel:
-    def __init__(self, broker: Broker, topic: str) -> None:
-        self._broker = broker
-        self._topic = topic
-
-    async def send(self, **record: Any) -> asyncio.Future[None]:
-        if self._broker.refusal:
-            raise self._broker.refusal
-        self._broker.enqueued.append((self._topic, record))
-        self._broker.pending.append(asyncio.get_running_loop().create_future())
-        return self._broker.pending[-1]
+    async def produce(self, topic: str, key: bytes | None, value: bytes | None, **record: Any) -> asyncio.Future[None]:
+        if self.refusal:
+            raise self.refusal
+        self.enqueued.append((topic, {"key": key, "value": value, **record}))
+        self.pending.append(asyncio.get_running_loop().create_future())
+        return self.pending[-1]
 
 
 def outgoing(topic: str = "a", key: bytes = b"k", **changes) -> Outgoing:
@@ -48,7 +42,7 @@ def outgoing(topic: str = "a", key: bytes = b"k", **changes) -> Outgoing:
 
 
 async def test_a_record_is_produced_as_it_is() -> None:
-    broker = Broker("a")
+    broker = Broker()
     sending = asyncio.create_task(
         broker.sender.send(outgoing(headers=[("name", b"value")], timestamp=12.5, value=None))
     )
@@ -61,7 +55,7 @@ async def test_a_record_is_produced_as_it_is() -> None:
 
 
 async def test_no_headers_are_sent_as_none() -> None:
-    broker = Broker("a")
+    broker = Broker()
     sending = asyncio.create_task(broker.sender.send(outgoing()))
     await settled()
     broker.pending[0].set_result(None)
@@ -71,7 +65,7 @@ async def test_no_headers_are_sent_as_none() -> None:
 
 
 async def test_sending_returns_when_the_broker_has_every_record() -> None:
-    broker = Broker("a", "b")
+    broker = Broker()
     sending = asyncio.create_task(broker.sender.send(outgoing("a", b"1"), outgoing("b", b"2"), outgoing("a", b"3")))
     await settled()
     assert [(topic, record["key"]) for topic, record in broker.enqueued] == [("a", b"1"), ("b", b"2"), ("a", b"3")]
@@ -91,7 +85,7 @@ async def test_sending_nothing_is_done_at_once() -> None:
     "error", [KafkaTimeoutError(), NotEnoughReplicasError(), TimeoutError(), KafkaConnectionError()]
 )
 async def test_a_broker_that_does_not_take_a_record_is_a_dependency_that_is_down(error: Exception) -> None:
-    broker = Broker("a")
+    broker = Broker()
     sending = asyncio.create_task(broker.sender.send(outgoing(), outgoing()))
     await settled()
     broker.pending[0].set_result(None)
@@ -102,7 +96,7 @@ async def test_a_broker_that_does_not_take_a_record_is_a_dependency_that_is_down
 
 @pytest.mark.parametrize("error", [MessageSizeTooLargeError("9 MB"), RecordListTooLargeError("9 MB")])
 async def test_a_record_that_is_too_large_has_failed(error: Exception) -> None:
-    broker = Broker("a")
+    broker = Broker()
     sending = asyncio.create_task(broker.sender.send(outgoing()))
     await settled()
     broker.pending[0].set_exception(error)
@@ -118,21 +112,21 @@ def wrapped(error: Exception) -> ProducerSendError:
 
 
 async def test_an_outage_while_a_record_is_enqueued_is_a_dependency_that_is_down() -> None:
-    broker = Broker("a")
+    broker = Broker()
     broker.refusal = wrapped(KafkaTimeoutError())
     with pytest.raises(DependencyDown, match="Kafka did not take a record for a: KafkaTimeoutError"):
         await broker.sender.send(outgoing())
 
 
 async def test_a_record_that_is_refused_for_its_size_while_it_is_enqueued_has_failed() -> None:
-    broker = Broker("a")
+    broker = Broker()
     broker.refusal = wrapped(MessageSizeTooLargeError("9 MB"))
     with pytest.raises(RecordFailed, match="record_too_large"):
         await broker.sender.send(outgoing())
 
 
 async def test_faust_not_sending_for_a_reason_of_its_own_is_an_outage() -> None:
-    broker = Broker("a")
+    broker = Broker()
     broker.refusal = ProducerSendError("no producer")
     with pytest.raises(DependencyDown, match="ProducerSendError: no producer"):
         await broker.sender.send(outgoing())
