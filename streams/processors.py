@@ -24,6 +24,11 @@ def uses_model(model: ModelSettings) -> bool:
     return model.processor == "llm"
 
 
+def processor_name(model: ModelSettings) -> str:
+    """Return what these settings read conversations with, for people: the model's name, or ``rules``."""
+    return model.name if uses_model(model) else "rules"
+
+
 def half_named(model: ModelSettings) -> str | None:
     """Return what is missing for a language model of which something is set, and None when nothing is or all."""
     if model.processor != "auto" or uses_model(model):

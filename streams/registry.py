@@ -37,6 +37,9 @@ class Announcement(msgspec.Struct, frozen=True, kw_only=True):
         started_at: when the services were ready.
         processes: process numbers of its services, by name.
         settings: what another process needs to use them, nested like the settings.
+        processor: what its worker reads conversations with: ``rules``, or the name of a model; empty where an older
+            release announced it.
+        metrics: where its worker's metrics are; empty where they are off.
     """
 
     pid: int
@@ -44,6 +47,8 @@ class Announcement(msgspec.Struct, frozen=True, kw_only=True):
     started_at: datetime
     processes: dict[str, int]
     settings: dict[str, dict[str, SettingValue]]
+    processor: str = ""
+    metrics: str = ""
 
 
 def default_data_dir() -> Path:
@@ -57,6 +62,9 @@ def announce(
     data_dir: Path,
     settings: Mapping[str, Mapping[str, SettingValue]],
     processes: Mapping[str, int] | None = None,
+    *,
+    processor: str = "",
+    metrics: str = "",
 ) -> Announcement:
     """Announce this process's services; call it once they answer.
 
@@ -64,6 +72,8 @@ def announce(
         data_dir: existing folder that this ``up`` owns.
         settings: for other processes, nested like the settings: ``{"kafka": {"bootstrap_servers": ...}}``.
         processes: process numbers of the services, by name.
+        processor: what the worker reads conversations with.
+        metrics: where its metrics are; empty: nowhere.
 
     Raises:
         OSError: when the data directory cannot be written. A state directory that cannot be written only means
@@ -75,6 +85,8 @@ def announce(
         started_at=datetime.now(UTC),
         processes=dict(processes or {}),
         settings={group: dict(values) for group, values in settings.items()},
+        processor=processor,
+        metrics=metrics,
     )
     file = data_dir.absolute() / FILE_NAME
     _write(file, msgspec.json.encode(announcement))

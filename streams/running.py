@@ -25,7 +25,7 @@ from streams.letters import User
 from streams.metrics_server import serve_metrics
 from streams.patience import be_patient
 from streams.pipeline_file import load_pipeline
-from streams.processors import open_processor
+from streams.processors import open_processor, processor_name
 from streams.registry import announce, withdraw
 from streams.restore import restore_profiles
 from streams.runtime import utc_now
@@ -231,7 +231,13 @@ class Embedded:
                 ):
                     embedded = cls(services, settings, worker, letters)
                     stopped.push_async_callback(embedded.park_late)
-                    announce(data_dir, services.settings, services.processes)
+                    announce(
+                        data_dir,
+                        services.settings,
+                        services.processes,
+                        processor=processor_name(settings.model),
+                        metrics=worker.metrics_address or "",
+                    )
                     try:
                         yield embedded
                     finally:

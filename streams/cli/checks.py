@@ -7,6 +7,7 @@ import contextlib
 import importlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +17,7 @@ from streams.cli.common import CommandFailed
 from streams.settings import Settings, variable, without_credentials
 
 if TYPE_CHECKING:
+    from streams.registry import Announcement
     from streams.topics import TopicState
 
 _LIMIT: Final = 30.0
@@ -50,23 +52,38 @@ class _Wrong(Exception):
         self.advice = advice
 
 
-async def run_checks(settings: Settings) -> list[Check]:
+async def run_checks(settings: Settings, up: Announcement | None = None) -> list[Check]:
     """Check every service at the same time, each for half a minute at the most; then the embedding.
 
     A model in this process keeps it so busy while it is loaded that answers to the other checks would come too late.
+
+    Args:
+        settings: of this process; they say where the services are.
+        up: the `profilestream up` that these services are of, if they are: its worker has settings of its own.
     """
     checks: dict[str, Callable[[Settings], Awaitable[str]]] = {
         "Kafka": _kafka,
         "ClickHouse": _clickhouse,
         "Qdrant": _qdrant,
-        "model": _model,
+        "model": partial(_model, up=up),
         "pipeline file": _pipeline,
     }
     for module in ("streams.kafka", "sinks.clickhouse", "sinks.vectors"):
         with contextlib.suppress(ImportError):  # its check says what is missing
             importlib.import_module(module)  # takes a second in which no check could go on
     found = await asyncio.gather(*(_run(name, check, settings) for name, check in checks.items()))
-    return [*found, await _run("embedding", _embedding, settings, limit=_EMBEDDING_LIMIT)]
+    checks_of_up = [Check(check="profilestream up", ok=True, found=_worker_of(up))] if up is not None else []
+    return [*checks_of_up, *found, await _run("embedding", _embedding, settings, limit=_EMBEDDING_LIMIT)]
+
+
+def _worker_of(up: Announcement) -> str:
+    from streams.cli.printing import local_time
+
+    return (
+        f"process {up.pid}, ready since {local_time(up.started_at)}; its worker's processor: "
+        f"{up.processor or 'not known'}, metrics: {up.metrics or 'none'}; what was set where it was started is not "
+        "among the settings above"
+    )
 
 
 async def _run(
@@ -242,7 +259,16 @@ async def _pipeline(settings: Settings) -> str:
     return f"{settings.pipeline_file} is right"
 
 
-async def _model(settings: Settings) -> str:
+async def _model(settings: Settings, up: Announcement | None = None) -> str:
+    from streams.processors import processor_name
+
+    found = await _model_named(settings)
+    if up is None or up.processor in {"", processor_name(settings.model)}:
+        return found
+    return f"the worker of `profilestream up` uses {up.processor}; by the settings of this shell, {found}"
+
+
+async def _model_named(settings: Settings) -> str:
     from streams.processors import half_named, uses_model
 
     model = settings.model

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 def doctor(ctx: click.Context, as_json: bool, options: Options) -> None:
     """Print the settings, check every service, and say what is wrong and what to do.
 
-    Secrets are not printed. The exit code is 1 when anything is wrong.
+    Secrets are not printed. The settings are those of this shell; of a `profilestream up` that runs, it also says what
+    its worker uses. The exit code is 1 when anything is wrong.
 
     \b
     Examples:
@@ -39,6 +40,7 @@ def doctor(ctx: click.Context, as_json: bool, options: Options) -> None:
       profilestream doctor --settings production.yaml --json | jq 'select(.ok == false)'
     """
     from streams.cli.checks import run_checks
+    from streams.registry import find
     from streams.settings import describe
 
     settings = options.load()
@@ -48,7 +50,9 @@ def doctor(ctx: click.Context, as_json: bool, options: Options) -> None:
             print_json({"setting": setting.name, "value": setting.value, "source": setting.source})
     else:
         _print_settings(shown)
-    checks = asyncio.run(run_checks(settings))
+    up = find(options.data_dir)
+    theirs = up is not None and up.settings.get("kafka", {}).get("bootstrap_servers")
+    checks = asyncio.run(run_checks(settings, up if theirs == settings.kafka.bootstrap_servers else None))
     if as_json:
         for check in checks:
             print_json(check)

@@ -98,14 +98,14 @@ def _missing(drained: Drained) -> str:
 
 
 def _say_ready(embedded: Embedded, as_json: bool) -> None:
-    from streams.processors import uses_model
+    from streams.processors import processor_name
 
     settings = embedded.settings
     addresses = {
         "kafka": settings.kafka.bootstrap_servers,
         "clickhouse": settings.clickhouse.url,
         "qdrant": settings.qdrant.url,
-        "processor": settings.model.name if uses_model(settings.model) else "rules",
+        "processor": processor_name(settings.model),
         "metrics": embedded.worker.metrics_address or "off",
     }
     if as_json:

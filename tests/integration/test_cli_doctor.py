@@ -43,7 +43,7 @@ def environment(
             monkeypatch.delenv(key)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "share"))
-    announce(tmp_path, services.settings)
+    announce(tmp_path, services.settings, processor="some-model", metrics="http://127.0.0.1:9470/metrics")
     yield os.environ | {"PROFILESTREAM_EMBEDDING__KIND": "hash"}
     withdraw(tmp_path)
 
@@ -76,6 +76,12 @@ async def test_everything_that_runs_is_found_without_settings(
     assert str(checks["ClickHouse"]["found"]).startswith("version ")
     assert str(checks["Qdrant"]["found"]).startswith("version ")
     assert "running profilestream up" in out
+    assert "its worker's processor: some-model, metrics: http://127.0.0.1:9470/metrics;" in str(
+        checks["profilestream up"]["found"]
+    )
+    assert str(checks["model"]["found"]).startswith(
+        "the worker of `profilestream up` uses some-model; by the settings of this shell, rules decide"
+    )
 
     await ensure_topics(KafkaSettings.model_validate(services.settings["kafka"]))
     _, checks, _ = await doctor(environment)

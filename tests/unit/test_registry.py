@@ -38,11 +38,12 @@ def rewrite(folder: Path, **changes: object) -> None:
 
 
 def test_announced_services_are_found_with_and_without_the_folder(folder: Path) -> None:
-    made = registry.announce(folder, SETTINGS, {"broker": 12})
+    made = registry.announce(folder, SETTINGS, {"broker": 12}, processor="rules", metrics="http://127.0.0.1:9/metrics")
     assert registry.find(folder) == made
     assert registry.find() == made
     assert made.settings == SETTINGS
     assert made.processes == {"broker": 12}
+    assert (made.processor, made.metrics) == ("rules", "http://127.0.0.1:9/metrics")
     assert made.pid == os.getpid()
 
 
@@ -137,3 +138,14 @@ def test_a_state_folder_that_cannot_be_written_only_warns(
     assert registry.find(folder) is not None
     assert registry.find() is None
     registry.withdraw(folder)
+
+
+def test_what_an_older_release_announced_is_still_read(folder: Path) -> None:
+    registry.announce(folder, SETTINGS)
+    file = folder / registry.FILE_NAME
+    fields = msgspec.json.decode(file.read_bytes())
+    del fields["processor"], fields["metrics"]
+    file.write_bytes(msgspec.json.encode(fields))
+    found = registry.find(folder)
+    assert found is not None
+    assert (found.processor, found.metrics) == ("", "")
