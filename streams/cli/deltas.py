@@ -112,8 +112,9 @@ def deltas(
 ) -> None:
     """Print profile changes: what something was, what it is now, why, and which messages say so.
 
-    Each begins with when, whose, which version, and a sign: + new or longer, ~ rewritten, = said again, - gone,
-    ✗ contradicted by a newer fact. With --follow it goes on for ever, also where the broker is gone for a while.
+    Each begins with when (local time), whose, which version, and a sign: + new or longer, ~ rewritten, = said again,
+    - gone, ✗ contradicted by a newer fact. With --follow it goes on for ever, also where the broker is gone for
+    a while.
 
     Each is printed once: one that a worker published again after a crash is recognised by its id among the last 100,000
     changes printed.

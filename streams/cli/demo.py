@@ -266,9 +266,10 @@ async def _show_search(console: Console, settings: Settings, deltas: list[Profil
     async with open_vectors(settings) as vectors:
         for question in questions:
             _heading(console, f'Who is it?  (profilestream search "{printable(question)}")')
-            for hit in await vectors.search(question, tenant_id=deltas[-1].tenant_id, limit=3):
-                name = hit_name(hit)
-                found = f"  {hit.score:.3f}  {printable(hit.user_id)}  {printable(name)}: {printable(hit.text)}"
+            hits = await vectors.search(question, tenant_id=deltas[-1].tenant_id, limit=3)
+            for number, hit in enumerate(hits, 1):
+                what = f"{printable(hit_name(hit))}: {printable(hit.text)}"
+                found = f"  {number}. {printable(hit.user_id)}  {what}  (near {hit.score:.3f})"
                 print_hanging(console, Text(found))
 
 

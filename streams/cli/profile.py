@@ -137,8 +137,8 @@ def history(
 ) -> None:
     """Print the changes of USER's profile.
 
-    Each begins with when, whose, which version, and a sign: + new or longer, ~ rewritten, = said again, - gone,
-    ✗ contradicted by a newer fact.
+    Each begins with when (local time), whose, which version, and a sign: + new or longer, ~ rewritten, = said again,
+    - gone, ✗ contradicted by a newer fact.
 
     \b
     Examples:

@@ -96,7 +96,8 @@ def cli(verbose: bool) -> None:
     """Chat messages in, user profile changes out.
 
     Commands use the services of a running `profilestream up`, or those that the settings name: variables
-    PROFILESTREAM_..., a file profilestream.yaml (see `profilestream doctor`).
+    PROFILESTREAM_..., a file profilestream.yaml (see `profilestream doctor`). Times are printed in local time (that of
+    the variable TZ, where it is set), and read so unless they have an offset; with --json they are in UTC.
 
     \b
     Exit codes:

@@ -216,8 +216,8 @@ def test_help_says_in_which_zone_times_are_read() -> None:
     for path in moments:
         shown = CliRunner().invoke(root.cli, [*path, "--help"]).output
         assert "local time unless it has an offset" in " ".join(shown.split())
-    shown = CliRunner().invoke(root.cli, ["query", "--help"]).output
-    assert "in local time" in shown
+    for path in ([], ["query"], ["history"], ["deltas"]):
+        assert "local time" in CliRunner().invoke(root.cli, [*path, "--help"]).output
 
 
 @pytest.mark.parametrize(
