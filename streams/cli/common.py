@@ -163,7 +163,7 @@ def _console(*, stderr: bool) -> Console:
             self.quiet = True
 
     # What goes into a pipe or a file is for programs such as grep: nothing of it is folded.
-    piped = not stderr and not sys.stdout.isatty() and "COLUMNS" not in os.environ
+    piped = not stderr and "COLUMNS" not in os.environ and not (sys.stdout is not None and sys.stdout.isatty())
     return Plain(stderr=stderr, highlight=False, markup=False, emoji=False, width=_UNFOLDED if piped else None)
 
 

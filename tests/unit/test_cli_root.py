@@ -289,6 +289,18 @@ def test_a_reader_who_leaves_ends_a_command_quietly(
     assert (result.returncode, result.stderr) == (EXIT_READER_LEFT, b"")
 
 
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_output_that_is_closed_from_the_start_is_no_error(closed: str, environment: dict[str, str]) -> None:
+    result = subprocess.run(
+        ["sh", "-c", f'exec "$0" -m streams.cli query {closed}', sys.executable],
+        env=environment,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert (result.returncode, result.stderr) == (0, b"")
+
+
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [(["nonsense"], EXIT_USAGE), (["profile", "ada"], EXIT_FAILED), (["query"], 0)],
