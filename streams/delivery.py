@@ -8,6 +8,7 @@ hand-over runs in place unless it really has to wait, and an agent takes what it
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Coroutine, Generator
 from functools import partial
 from typing import Any, Final, cast
@@ -17,8 +18,8 @@ from mode.services import WaitResults
 
 from streams.records import Event
 
-_IN_A_ROW: Final = 32
-"""Records that an agent takes before others have a turn: a few milliseconds of the cheapest stage."""
+_TURN: Final = 0.005
+"""Seconds for which an agent takes records before others have a turn."""
 
 
 class Begun:
@@ -83,12 +84,14 @@ async def events_of(stream: StreamT[Any]) -> AsyncIterator[Event]:
     """
     await stream.maybe_start()
     buffer = cast(Any, stream.channel).queue
-    in_a_row = 0
+    turn = time.monotonic()
     while not stream.should_stop:
+        empty = buffer.empty()
         event = await buffer.get()  # waits only when there is nothing
+        if empty:
+            turn = time.monotonic()
         if isinstance(event, EventT):
             yield cast(Event, event)
-        in_a_row = 0 if buffer.empty() else in_a_row + 1
-        if in_a_row >= _IN_A_ROW:
-            in_a_row = 0
+        if time.monotonic() - turn > _TURN:
             await asyncio.sleep(0)
+            turn = time.monotonic()

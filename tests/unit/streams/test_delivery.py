@@ -13,7 +13,7 @@ from faust.transport.consumer import Consumer
 from mode import Service
 from mode.utils.queues import FlowControlEvent, ThrowableQueue
 
-from streams.delivery import PromptDelivery, events_of
+from streams.delivery import _TURN, PromptDelivery, events_of
 from tests.support.fakes import eventually, settled
 
 
@@ -152,6 +152,24 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return []
 
 
+class Clock:
+    """Goes on by a tick whenever it is looked at."""
+
+    now = 0.0
+    tick = 0.0
+
+    def monotonic(self) -> float:
+        self.now += self.tick
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr("streams.delivery.time", clock)
+    return clock
+
+
 async def take(stream: Stream, taken: list[int]) -> None:
     async for event in events_of(stream):  # type: ignore[arg-type]
         taken.append(event.message.offset)
@@ -170,23 +188,40 @@ class TestEventsOf:
         assert stream.started == 1
         reading.cancel()
 
-    async def test_others_have_a_turn(self, taken: list[int]) -> None:
+    async def test_others_have_a_turn(self, taken: list[int], clock: Clock) -> None:
         stream = Stream()
         for offset in range(1000):
             stream.channel.queue.put_nowait(Event(offset))
+        clock.tick = _TURN / 10
         reading = asyncio.create_task(take(stream, taken))
         await asyncio.sleep(0)
-        assert 1 < len(taken) < 100
+        assert 5 < len(taken) < 20
+        before = len(taken)
+        await asyncio.sleep(0)
+        assert before + 5 < len(taken) < before + 20
         reading.cancel()
 
-    async def test_what_is_dropped_from_the_buffer_is_not_taken(self, taken: list[int]) -> None:
+    async def test_a_wait_does_not_count(self, taken: list[int], clock: Clock) -> None:
+        stream = Stream()
+        reading = asyncio.create_task(take(stream, taken))
+        await settled()
+        clock.now += 60
+        for offset in range(100):
+            stream.channel.queue.put_nowait(Event(offset))
+        await asyncio.sleep(0)
+        assert len(taken) == 100
+        reading.cancel()
+
+    async def test_what_is_dropped_from_the_buffer_is_not_taken(self, taken: list[int], clock: Clock) -> None:
         stream = Stream()
         for offset in range(1000):
             stream.channel.queue.put_nowait(Event(offset))
+        clock.tick = _TURN / 10
         reading = asyncio.create_task(take(stream, taken))
         await asyncio.sleep(0)
         stream.channel.queue.clear()
         before = len(taken)
+        assert before < 1000
         stream.channel.queue.put_nowait(Event(2000))
         await eventually(lambda: taken[-1] == 2000)
         assert len(taken) == before + 1
