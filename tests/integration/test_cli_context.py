@@ -119,7 +119,10 @@ async def test_the_budget_is_of_exact_tokens(environment: dict[str, str]) -> Non
     assert [each["reason"] for each in less["left_out"]] == ["budget"]
     code, out, err = await run(environment, "ada", "--budget", "5")
     assert (code, out) == (0, "")
-    assert err == "profilestream: nothing of what is known of ada fits: raise --budget, or widen what is asked for\n"
+    assert (
+        err
+        == "profilestream: nothing of what is known of ada in tenant default fits: raise --budget, or widen what is asked for\n"
+    )
 
 
 async def test_what_is_asked_for(environment: dict[str, str]) -> None:
