@@ -59,9 +59,8 @@ def hold(entry: Entry, message: ChatMessage, log_id: str, origin: Origin | None 
         origin: where it was moved from, if it was.
     """
     place = entry.event.message
-    first = origin_of(header_items(place.headers)) or Origin(log_id, place.partition, place.offset)
     batch_message = BatchMessage(
-        message_id=message.message_id or message_id(first.log_id, first.partition, first.offset),
+        message_id=message.message_id or _derived_id(entry, log_id),
         offset=place.offset,
         role=message.role or "user",
         content=message.content,
@@ -70,6 +69,12 @@ def hold(entry: Entry, message: ChatMessage, log_id: str, origin: Origin | None 
         speaker=message.speaker,
     )
     return Held(entry, batch_message, count_tokens(message.content), origin)
+
+
+def _derived_id(entry: Entry, log_id: str) -> str:
+    place = entry.event.message
+    first = origin_of(header_items(place.headers)) or Origin(log_id, place.partition, place.offset)
+    return message_id(first.log_id, first.partition, first.offset)
 
 
 def window_batch(key: bytes, items: Sequence[Held], emitted: EmittedBatch) -> FlushBatch:

@@ -255,7 +255,7 @@ class WindowAgent:
     async def _origin(self, entry: Entry) -> Origin | None:
         """Return where a record was moved from, if it was."""
         message = entry.event.message
-        claimed = origin_of(header_items(message.headers))
+        claimed = origin_of(header_items(message.headers)) if message.headers else None
         if claimed is None:
             return None
         return await self._look_up(entry, lambda: self._log.verified(claimed, message.partition))
@@ -294,11 +294,15 @@ class WindowAgent:
         return found[0]
 
     def _is_second_copy(self, key: bytes, event: Event, origin: Origin | None) -> bool:
+        if origin is None:
+            return False
         windowed = (item.origin for item in self.windows.items_of(key))
         return is_second_copy(origin, event.message, self._log_id, self._outbox.state(key), windowed)
 
     def _was_forgotten(self, key: bytes, event: Event, origin: Origin | None) -> bool:
         message = event.message
+        if not message.headers:
+            return False  # it took no detour
         return was_forgotten(message.headers, origin, moment(written_at(message)), self._outbox.state(key))
 
     def _suppress(self, entry: Entry) -> None:
