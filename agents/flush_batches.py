@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Final
 
 from msgspec.structs import replace
@@ -12,7 +13,7 @@ from msgspec.structs import replace
 from agents.moved import Origin, origin_of
 from schemas.flushes import FACT_TURNS, BatchMessage, FlushBatch, FlushRef, Lane, Signals, Trigger
 from schemas.ids import flush_id, message_id
-from schemas.messages import LATEST, ChatMessage, split_user_key
+from schemas.messages import LATEST, ChatMessage, decode_message, split_user_key
 from schemas.windows import EmittedBatch
 from streams.dead_letters import written_at
 from streams.ledger import Entry
@@ -28,15 +29,43 @@ class Held:
     """A message in a window and its open record.
 
     Attributes:
+        log_id: name of the message log.
         origin: where the message was written first, if it was moved.
         signalled: whether it made a batch of lane ``facts`` as well.
     """
 
     entry: Entry
-    message: BatchMessage
+    log_id: str
     tokens: int
     origin: Origin | None = None
     signalled: bool = False
+
+    @property
+    def offset(self) -> int:
+        """Where its record is in its partition."""
+        return self.entry.event.message.offset
+
+    def decoded(self) -> BatchMessage:
+        """Return the message as it goes into a batch.
+
+        Decoded again, as the record is kept anyway: both would be twice the memory of an open window.
+        """
+        place = self.entry.event.message
+        message = decode_message(place.value)
+        return BatchMessage(
+            message_id=message.message_id or self._derived_id(),
+            offset=place.offset,
+            role=message.role or "user",
+            content=message.content,
+            occurred_at=message.occurred_at or moment(written_at(place)),
+            session_id=message.session_id,
+            speaker=message.speaker,
+        )
+
+    def _derived_id(self) -> str:
+        place = self.entry.event.message
+        first = origin_of(header_items(place.headers)) or Origin(self.log_id, place.partition, place.offset)
+        return message_id(first.log_id, first.partition, first.offset)
 
 
 @dataclass(slots=True)
@@ -58,28 +87,13 @@ def hold(entry: Entry, message: ChatMessage, log_id: str, origin: Origin | None 
         log_id: name of the message log.
         origin: where it was moved from, if it was.
     """
-    place = entry.event.message
-    batch_message = BatchMessage(
-        message_id=message.message_id or _derived_id(entry, log_id),
-        offset=place.offset,
-        role=message.role or "user",
-        content=message.content,
-        occurred_at=message.occurred_at or moment(written_at(place)),
-        session_id=message.session_id,
-        speaker=message.speaker,
-    )
-    return Held(entry, batch_message, count_tokens(message.content), origin)
-
-
-def _derived_id(entry: Entry, log_id: str) -> str:
-    place = entry.event.message
-    first = origin_of(header_items(place.headers)) or Origin(log_id, place.partition, place.offset)
-    return message_id(first.log_id, first.partition, first.offset)
+    return Held(entry, log_id, count_tokens(message.content), origin)
 
 
 def window_batch(key: bytes, items: Sequence[Held], emitted: EmittedBatch) -> FlushBatch:
     """Return the batch of lane ``memo`` that a closed window makes."""
-    return FlushBatch(ref=_ref(key, "memo", items, emitted), messages=tuple(item.message for item in items))
+    messages = tuple(item.decoded() for item in items)
+    return FlushBatch(ref=_ref(key, "memo", items, messages, emitted), messages=messages)
 
 
 def signal_batch(
@@ -104,9 +118,10 @@ def signal_batch(
         published: when the message came onto the log.
     """
     emitted = _single(item, "signal", log_id, published)
+    messages = (item.decoded(),)
     return FlushBatch(
-        ref=_ref(key, "facts", [item], emitted),
-        messages=(item.message,),
+        ref=_ref(key, "facts", [item], messages, emitted),
+        messages=messages,
         context=tuple(turns),
         signals=signals,
         after=after,
@@ -115,7 +130,8 @@ def signal_batch(
 
 def forget_ref(key: bytes, item: Held, log_id: str, published: datetime) -> FlushRef:
     """Return the heading under which a user is forgotten; `item` is the control event."""
-    return replace(_ref(key, "forget", [item], _single(item, "forget", log_id, published)), message_count=0)
+    emitted = _single(item, "forget", log_id, published)
+    return replace(_ref(key, "forget", [item], [item.decoded()], emitted), message_count=0)
 
 
 def emitted_of(ref: FlushRef) -> EmittedBatch:
@@ -135,8 +151,8 @@ def _single(item: Held, trigger: Trigger, log_id: str, published: datetime) -> E
     return EmittedBatch(
         log_id=log_id,
         partition=item.entry.event.message.partition,
-        first_offset=item.message.offset,
-        last_offset=item.message.offset,
+        first_offset=item.offset,
+        last_offset=item.offset,
         trigger=trigger,
         opened_at=published,
         closed_at=published,
@@ -145,13 +161,13 @@ def _single(item: Held, trigger: Trigger, log_id: str, published: datetime) -> E
 
 def last_signalled(items: Iterable[Held], before: int | None) -> int | None:
     """Return the offset of the last message with a signal, `before` where none of these has one."""
-    return max((item.message.offset for item in items if item.signalled), default=before)
+    return max((item.offset for item in items if item.signalled), default=before)
 
 
-def last_turns(messages: Iterable[BatchMessage]) -> tuple[BatchMessage, ...]:
-    """Return the last turns of a conversation, cut short; what systems and tools say is none."""
-    turns = [message for message in messages if message.role in {"user", "assistant"} and message.content]
-    return tuple(map(_cut, turns[-FACT_TURNS:]))
+def last_turns(newest_first: Iterable[BatchMessage]) -> tuple[BatchMessage, ...]:
+    """Return the last turns of a conversation, cut short, the oldest first; what systems and tools say is none."""
+    turns = (message for message in newest_first if message.role in {"user", "assistant"} and message.content)
+    return tuple(map(_cut, islice(turns, FACT_TURNS)))[::-1]
 
 
 def _cut(turn: BatchMessage) -> BatchMessage:
@@ -160,9 +176,11 @@ def _cut(turn: BatchMessage) -> BatchMessage:
     return replace(turn, content=turn.content[: MAX_TURN_CHARACTERS - 1] + "…")
 
 
-def _ref(key: bytes, lane: Lane, items: Sequence[Held], emitted: EmittedBatch) -> FlushRef:
+def _ref(
+    key: bytes, lane: Lane, items: Sequence[Held], messages: Sequence[BatchMessage], emitted: EmittedBatch
+) -> FlushRef:
     tenant_id, user_id = split_user_key(key)
-    times = [item.message.occurred_at for item in items]
+    times = [message.occurred_at for message in messages]
     return FlushRef(
         flush_id=flush_id(
             emitted.log_id,

@@ -179,7 +179,7 @@ class WindowAgent:
         await self._take(entry)
         if not self._intake.draining:
             # Also after a record that enters no window: it cannot be acknowledged before those in the oldest one.
-            self._emit_all(self.windows.beyond_horizon(partition, offset, lambda first: first.message.offset))
+            self._emit_all(self.windows.beyond_horizon(partition, offset, lambda first: first.offset))
 
     async def _take(self, entry: Entry) -> None:
         event = entry.event
@@ -223,12 +223,12 @@ class WindowAgent:
             self._suppress(entry)
             return
         held = hold(entry, message, self._log_id, origin)
-        self._read_signals(key, held)
+        self._read_signals(key, held, message)
         closed = self.windows.add(
             key,
             held,
             tokens=held.tokens,
-            session=held.message.session_id,
+            session=message.session_id,
             now=self._monotonic(),
             partition=event.message.partition,
         )
@@ -333,11 +333,11 @@ class WindowAgent:
             entries = [item.entry for item in rebuild.items]
             self._send_batch(key, window_batch(key, rebuild.items, emitted), None, entries)
 
-    def _read_signals(self, key: bytes, held: Held) -> None:
+    def _read_signals(self, key: bytes, held: Held, message: ChatMessage) -> None:
         """Send a user's message with a signal on its way, with the turns before it; it goes into its window as well."""
-        if self._detect is None or held.message.role != "user":
+        if self._detect is None or (message.role or "user") != "user":
             return
-        signals = self._detect(held.message.content)
+        signals = self._detect(message.content)
         if not signals:
             self.spared += 1
             return
@@ -349,7 +349,7 @@ class WindowAgent:
             key,
             held,
             signals,
-            turns=last_turns(chain(state.turns, (item.message for item in open_items))),
+            turns=last_turns(chain((item.decoded() for item in reversed(open_items)), reversed(state.turns))),
             after=last_signalled(open_items, state.signalled),
             log_id=self._log_id,
             published=moment(held.entry.event.message.timestamp),
@@ -383,7 +383,7 @@ class WindowAgent:
         emitted = self._emitted(key, ref.partition)
         if emitted is not None and ref.last_offset <= emitted.last_offset:
             state = None  # read again; what is remembered is of this forgetting or of later
-        value = encode(forget_answer(ref, held.message.message_id))
+        value = encode(forget_answer(ref, held.decoded().message_id))
         entries = [item.entry for item in [*dropped, held]]
         self._outbox.put(key, Emission(ref, self._candidates, value, state, entries))
 
@@ -394,24 +394,23 @@ class WindowAgent:
             emitted = EmittedBatch(
                 log_id=self._log_id,
                 partition=first.entry.event.message.partition,
-                first_offset=first.message.offset,
-                last_offset=last.message.offset,
+                first_offset=first.offset,
+                last_offset=last.offset,
                 trigger=closed.trigger,
                 opened_at=closed_at - timedelta(seconds=max(0.0, self._monotonic() - closed.opened)),
                 closed_at=closed_at,
                 left_out=tuple(
-                    offset
-                    for offset in self._left_out.pop(closed.key, ())
-                    if first.message.offset < offset < last.message.offset
+                    offset for offset in self._left_out.pop(closed.key, ()) if first.offset < offset < last.offset
                 ),
             )
             batch = window_batch(closed.key, closed.items, emitted)
             before = self._outbox.state(closed.key) or WindowState()
+            newest_first = chain(reversed(batch.messages), reversed(before.turns))
             state = WindowState(
                 signalled=last_signalled(closed.items, before.signalled),
                 lanes={_LANE: emitted},
                 moved=merged(before.moved, (item.origin for item in closed.items)),
-                turns=() if self._detect is None else last_turns(chain(before.turns, batch.messages)),
+                turns=() if self._detect is None else last_turns(newest_first),
                 forgotten=before.forgotten,
             )
             self._send_batch(closed.key, batch, state, [item.entry for item in closed.items])

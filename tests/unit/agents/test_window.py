@@ -436,7 +436,7 @@ async def test_a_moved_message_without_an_id_gets_one_from_where_it_was_written_
     world.publish(message("ada"), headers=[(MOVED_HEADER, b"log:3:17")])
     world.publish(message("ada"), headers=[(MOVED_HEADER, b"nonsense")])
     await worker.read()
-    assert [held.message.message_id for held in worker.agent.windows.close(ADA, "flush")[0].items] == [
+    assert [held.decoded().message_id for held in worker.agent.windows.close(ADA, "flush")[0].items] == [
         "log:3:17",
         "log:0:1",
     ]
@@ -448,7 +448,7 @@ async def test_a_header_that_names_no_place_says_nothing(value: bytes) -> None:
     world.publish(message("ada"), headers=[(MOVED_HEADER, value)])
     worker = world.start()
     await worker.read()
-    assert worker.agent.windows.items_of(ADA)[0].message.message_id == "log:0:0"
+    assert worker.agent.windows.items_of(ADA)[0].decoded().message_id == "log:0:0"
 
 
 async def test_beyond_the_horizon_the_oldest_windows_close() -> None:
