@@ -66,6 +66,8 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Here]:
         assert published.returncode == 0, published.stderr
         archived = running.run("until profilestream verify; do :; done")
         assert archived.returncode == 0, archived.stderr
+        indexed = running.run("until profilestream search sea --json | grep -q user_id; do :; done")
+        assert indexed.returncode == 0, indexed.stderr
         yield running
     finally:
         process.send_signal(signal.SIGINT)
