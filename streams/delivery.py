@@ -87,7 +87,10 @@ async def events_of(stream: StreamT[Any]) -> AsyncIterator[Event]:
     turn = time.monotonic()
     while not stream.should_stop:
         empty = buffer.empty()
-        event = await buffer.get()  # waits only when there is nothing
+        try:
+            event = await buffer.get()  # waits only when there is nothing
+        except StopAsyncIteration:  # thrown into the buffer when the stream is stopped
+            return
         if empty:
             turn = time.monotonic()
         if isinstance(event, EventT):

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from faust.agents.actor import Actor
 from faust.transport.consumer import Consumer
 from mode import Service
 from mode.utils.queues import FlowControlEvent, ThrowableQueue
@@ -31,6 +32,10 @@ def test_faust_hands_records_over_by_this_call() -> None:
     assert source.count("wait_first(") == 1
     words = " ".join(source.split())
     assert "await self.wait_first( callback(message), self.suspend_flow.wait() ) set_read_offset(tp, offset)" in words
+
+
+def test_faust_stops_an_agent_by_this() -> None:
+    assert "self.stream.channel)._throw(StopAsyncIteration())" in inspect.getsource(Actor.cancel)
 
 
 async def forever() -> None:
@@ -250,6 +255,16 @@ class TestEventsOf:
         stream.channel.queue.put_nowait(Event(0))
         stream.should_stop = True
         await take(stream, taken)
+        assert taken == []
+
+    @pytest.mark.parametrize("waits", [False, True])
+    async def test_it_ends_when_faust_says_so(self, taken: list[int], waits: bool) -> None:
+        stream = Stream()
+        reading = asyncio.create_task(take(stream, taken))
+        if waits:
+            await settled()
+        await stream.channel.queue.throw(StopAsyncIteration())
+        await asyncio.wait_for(reading, 5)
         assert taken == []
 
     async def test_what_is_no_event_is_passed_over(self, taken: list[int]) -> None:
