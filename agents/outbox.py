@@ -85,9 +85,10 @@ class Outbox:
         self._on_change = on_change
         self._unsent: dict[bytes, deque[Emission]] = {}
         self._tasks: dict[bytes, asyncio.Task[None]] = {}
+        self._count = 0
 
     def __len__(self) -> int:
-        return sum(map(len, self._unsent.values()))
+        return self._count
 
     @property
     def idle(self) -> bool:
@@ -103,6 +104,7 @@ class Outbox:
     def put(self, key: bytes, emission: Emission) -> None:
         """Send an emission after the earlier ones of its user."""
         self._unsent.setdefault(key, deque()).append(emission)
+        self._count += 1
         if key not in self._tasks:
             self._tasks[key] = asyncio.create_task(self._send(key), name="window emission")
         self._on_change()
@@ -113,6 +115,7 @@ class Outbox:
             task.cancel()
         self._tasks.clear()
         self._unsent.clear()
+        self._count = 0
 
     async def _send(self, key: bytes) -> None:
         epoch = self._ledger.epoch
@@ -123,6 +126,7 @@ class Outbox:
             if self._ledger.epoch != epoch:
                 return
             queue.popleft()
+            self._count -= 1
             if emission.closes:
                 for entry in emission.entries:
                     self._ledger.close(entry)

@@ -9,10 +9,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from typing import Final
+from typing import Any, Final
 
 from aiokafka import TopicPartition
-from aiokafka.errors import KafkaError
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import (
+    GroupCoordinatorNotAvailableError,
+    GroupLoadInProgressError,
+    KafkaError,
+    NotCoordinatorForGroupError,
+)
 
 from schemas.codec import encode
 from schemas.messages import user_key
@@ -23,6 +29,9 @@ from streams.settings import KafkaSettings
 from streams.topics import Topics, ensure_topics
 
 _IN_FLIGHT: Final = 500
+
+_COORDINATOR_SECONDS: Final = 60.0
+_COORDINATOR_RETRY_SECONDS: Final = 0.2
 
 
 class RestoreRefused(Exception):
@@ -87,11 +96,11 @@ async def _refuse_over_records(kafka: KafkaSettings, topic: str, partitions: int
 
 
 async def _refuse_while_in_use(kafka: KafkaSettings) -> None:
-    async with admin(kafka) as client:
-        try:
-            answers = await client.describe_consumer_groups([kafka.group_id])
-        except KafkaError as error:
-            raise unavailable(kafka, error) from error
+    try:
+        async with admin(kafka) as client, asyncio.timeout(_COORDINATOR_SECONDS):
+            answers = await _described(client, kafka.group_id)
+    except (KafkaError, TimeoutError) as error:
+        raise unavailable(kafka, error) from error
     for answer in answers:
         for group in answer.groups:
             members = group[-1] if isinstance(group[-1], list) else group[5]
@@ -100,3 +109,14 @@ async def _refuse_while_in_use(kafka: KafkaSettings) -> None:
                     f"{len(members)} worker(s) of the group {kafka.group_id} are running and would not see it: stop "
                     "them first"
                 )
+
+
+async def _described(client: AIOKafkaAdminClient, group_id: str) -> list[Any]:
+    while True:
+        try:
+            answers: list[Any] = await client.describe_consumer_groups([group_id])
+        except (GroupCoordinatorNotAvailableError, GroupLoadInProgressError, NotCoordinatorForGroupError):
+            # A new cluster makes the topic of its groups when it is first asked for one.
+            await asyncio.sleep(_COORDINATOR_RETRY_SECONDS)
+        else:
+            return answers
