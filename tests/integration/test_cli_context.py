@@ -119,9 +119,9 @@ async def test_the_budget_is_of_exact_tokens(environment: dict[str, str]) -> Non
     assert [each["reason"] for each in less["left_out"]] == ["budget"]
     code, out, err = await run(environment, "ada", "--budget", "5")
     assert (code, out) == (0, "")
-    assert (
-        err
-        == "profilestream: nothing of what is known of ada in tenant default fits: raise --budget, or widen what is asked for\n"
+    assert err == (
+        "profilestream: nothing of what is known of ada in tenant default fits: raise --budget, or widen what is asked "
+        "for\n"
     )
 
 
