@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import fcntl
 import logging
 import os
@@ -124,6 +125,9 @@ async def open_worker(settings: Settings, *, embedded: bool) -> AsyncIterator[Wo
         try:
             await worker.start()
             async with serve_metrics(settings.metrics, worker.collector) as worker.metrics_address:
+                # What is there by now stays: a full collection of garbage, which stops everything, need not look at it.
+                gc.collect()
+                gc.freeze()
                 yield worker
         finally:
             await _stop_or_end(worker, settings.lanes.drain + _STOP_SECONDS, _fate(embedded))
