@@ -366,7 +366,7 @@ async def test_with_an_unknown_id_among_others_nothing_is_discarded_and_a_closed
         (["discard", "nonsense", "--reason", "x"], 1, "no dead letter has an id"),
         (["discard", "nonsense"], 2, "Missing option '--reason'"),
         (["discard", "nonsense", "--reason", " "], 2, "--reason is empty"),
-        (["list", "--since", "yesterday"], 2, "yesterday is neither an age"),
+        (["list", "--since", "yesterday"], 2, "'yesterday' is no time"),
         (["list", "--stage", "breakfast"], 2, "'breakfast' is not one of"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

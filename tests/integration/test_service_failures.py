@@ -332,7 +332,13 @@ class TestForgetting:
 
 
 class TestBroker:
-    @pytest.mark.parametrize("end", [ApacheKafka.stop, ApacheKafka.kill], ids=["stopped", "killed"])
+    @pytest.mark.parametrize(
+        "end",
+        [
+            pytest.param(ApacheKafka.stop, marks=pytest.mark.long, id="stopped"),
+            pytest.param(ApacheKafka.kill, id="killed"),
+        ],
+    )
     async def test_is_started_again(self, tmp_path: Path, end: Callable[[ApacheKafka], Awaitable[None]]) -> None:
         async with (
             apache_kafka(tmp_path / "kafka") as broker,

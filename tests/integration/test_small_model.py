@@ -102,7 +102,7 @@ class Served:
         return LLMProcessor(settings, CONFIG)
 
 
-@pytest.fixture(params=["schema", "none"])
+@pytest.fixture(params=["schema", pytest.param("none", marks=pytest.mark.long)])
 async def served(request, tmp_path) -> AsyncIterator[Served]:
     path = weights()
     assert path is not None
