@@ -159,7 +159,7 @@ async def test_many_users_are_forgotten_at_once_each_from_a_version_of_their_own
 FORGOTTEN = [*all_kinds("u", "t"), make_forget(7), *all_kinds("u", "t", 8)]
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, 6))])
 async def test_batches_that_are_read_again_end_clean(archive: ClickHouseArchive, seed: int):
     """A worker dies and reads from further back, again and again, and cuts other batches each time."""
     chance = random.Random(seed)

@@ -145,7 +145,7 @@ async def test_a_flush_is_behind_the_messages_of_its_user(kafka: KafkaSettings, 
 async def test_a_flush_of_nobody_is_refused(environment: dict[str, str]) -> None:
     code, out, err = await run(environment, "flush", "")
     assert (code, out) == (2, "")
-    assert "is no user" in err
+    assert "the id of a user has 1 to 256 characters, and this one none: give another." in err
 
 
 async def test_standard_input_tenant_and_flush(kafka: KafkaSettings, environment: dict[str, str]) -> None:
