@@ -185,7 +185,7 @@ def create_app(settings: Settings, group_id: str) -> PipelineApp:
         producer_acks=-1,
         producer_max_request_size=MAX_RECORD_BYTES,
         producer_max_batch_size=1 if kafka.single_record_batches else _BATCH_BYTES,
-        producer_linger=0.0 if kafka.single_record_batches else 0.005,
+        producer_linger=0.0 if kafka.single_record_batches else 0.001,
         consumer_max_fetch_size=MAX_RECORD_BYTES,
         key_serializer="raw",
         value_serializer="raw",
