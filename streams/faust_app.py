@@ -11,7 +11,7 @@ import asyncio
 import os
 import ssl
 import tempfile
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -39,6 +39,24 @@ _DAYS: Final = 86_400.0
 
 class PipelineConsumer(PromptDelivery, driver.Consumer):
     """A consumer that goes back in every partition, and waits for this program's own work only."""
+
+    _next_poll = 0.0
+
+    async def getmany(self, timeout: float) -> AsyncIterator[tuple[TP, Any]]:
+        """Take what was fetched, a little later than the time before unless that was as much as one poll takes.
+
+        Records that trickle would otherwise be fetched one by one, at several times their cost.
+        """
+        loop = asyncio.get_running_loop()
+        if (wait := self._next_poll - loop.time()) > 0:
+            await asyncio.sleep(wait)
+        self._next_poll = loop.time() + cast(PipelineApp, self.app).poll_interval
+        taken = 0
+        async for record in super().getmany(timeout):
+            taken += 1
+            yield record
+        if taken >= _POLL_RECORDS:
+            self._next_poll = 0.0
 
     async def seek_to_committed(self) -> Mapping[TP, int]:
         """Go back to the first record that is not acknowledged, in every partition.
@@ -99,9 +117,11 @@ class PipelineApp(faust.App):
 
     Attributes:
         guard: raises when this process may not write.
+        poll_interval: seconds between two polls, unless there is more than one takes.
     """
 
     lifecycle: Lifecycle
+    poll_interval: float = 0.01
     guard: Callable[[], None] = staticmethod(lambda: None)
     _rebalances_begun = 0
     _rebalances_assigned = 0

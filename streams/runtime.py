@@ -36,6 +36,7 @@ class Runtime:
         group_id: consumer group of this application.
         partitions: number of partitions that every topic has.
         guard: raises when this process may not write.
+        poll_interval: seconds between two polls of its consumer, None for the application's own.
         now: the wall clock.
 
     Attributes:
@@ -48,6 +49,8 @@ class Runtime:
         group_id: str,
         partitions: int,
         guard: Callable[[], None],
+        *,
+        poll_interval: float | None = None,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
         self.settings = settings
@@ -56,6 +59,8 @@ class Runtime:
         self.topics = Topics.of(settings.kafka)
         self.app: PipelineApp = create_app(settings, group_id)
         self.app.guard = guard
+        if poll_interval is not None:
+            self.app.poll_interval = poll_interval
         self.lifecycle = self.app.lifecycle
         self.source = AppSource(self.app)
         self._channels: dict[str, faust.TopicT] = {name: self._channel(name) for name in self.topics.records()}
