@@ -91,7 +91,7 @@ class SignalDetector:
     """
 
     def __init__(self, words: Sequence[SignalWords] = ()) -> None:
-        self._automaton, self._bits = _compiled(tuple(words))
+        self._automaton, self._bits, self._edges = _compiled(tuple(words))
 
     def detect(self, text: str) -> Signals:
         """Return the signals in the first `MAX_CHARACTERS` of a text."""
@@ -109,31 +109,42 @@ class SignalDetector:
     def _found(self, text: str) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
         """Return the phrases that lie in no other: words (beginning, bits) and those to ignore (beginning, end)."""
         longest: dict[int, tuple[int, int]] = {}
+        edges = self._edges
         for number, start, end in self._automaton.find_matches_as_indexes(text, overlapping=True):
-            if start and text[start - 1] in _LETTERS and text[start] in _LETTERS:
-                continue
-            if text[end - 1] in _LETTERS:
-                after = text[end : end + 1]
-                if after in _LETTERS or (after == "'" and text.startswith("t", end + 1)):  # "can" in "can't"
+            if (edge := edges[number]) is not None:
+                begins, ends = edge
+                if begins and start and text[start - 1] in _LETTERS:
                     continue
-            longest[start] = (end, self._bits[number])  # the automaton reports them in the order of their ends
+                if ends:
+                    after = text[end : end + 1]
+                    if after in _LETTERS or (after == "'" and text.startswith("t", end + 1)):  # "can" in "can't"
+                        continue
+            longest[start] = (end, number)  # the automaton reports them in the order of their ends
+        bits_of = self._bits
         words: list[tuple[int, int]] = []
         masks: list[tuple[int, int]] = []
         reach = 0
         for start in sorted(longest):
-            end, bits = longest[start]
+            end, number = longest[start]
             if end > reach:
                 reach = end
-                if bits:
+                if bits := bits_of[number]:
                     words.append((start, bits))
                 else:
                     masks.append((start, end))
         return words, masks
 
 
+_Edges = tuple[bool, bool]
+
+
 @lru_cache(maxsize=4)
-def _compiled(words: tuple[SignalWords, ...]) -> tuple[AhoCorasick, tuple[int, ...]]:
-    """Return the automaton of all phrases and, by their number in it, their signals' bits: none for those to ignore."""
+def _compiled(words: tuple[SignalWords, ...]) -> tuple[AhoCorasick, tuple[int, ...], tuple[_Edges | None, ...]]:
+    """Return the automaton of all phrases and, by their number in it, their signals' bits and their edges.
+
+    Those to ignore have no bits. The edges say whether a phrase begins and whether it ends with a letter, where it
+    could be a part of a word; None where it does neither, as in Chinese.
+    """
     own = [
         msgspec.structs.replace(each, words=tuple(map(_plain, each.words)), ignore=tuple(map(_plain, each.ignore)))
         for each in words
@@ -147,7 +158,11 @@ def _compiled(words: tuple[SignalWords, ...]) -> tuple[AhoCorasick, tuple[int, .
         for group in groups:
             phrases.update(dict.fromkeys(group.ignore, 0))
     phrases.pop("", None)
-    return AhoCorasick(phrases, matchkind=MatchKind.Standard), tuple(phrases.values())
+    edges = tuple(
+        (phrase[0] in _LETTERS, phrase[-1] in _LETTERS) if not _LETTERS.isdisjoint((phrase[0], phrase[-1])) else None
+        for phrase in phrases
+    )
+    return AhoCorasick(phrases, matchkind=MatchKind.Standard), tuple(phrases.values()), edges
 
 
 def _written_out(patterns: Iterable[str]) -> tuple[str, ...]:
