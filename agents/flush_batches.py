@@ -48,7 +48,8 @@ class Held:
     def decoded(self) -> BatchMessage:
         """Return the message as it goes into a batch.
 
-        Decoded again, as the record is kept anyway: both would be twice the memory of an open window.
+        One that came without an id has the place where it was written first, by what it says itself, as its id. Decoded
+        again, as the record is kept anyway: both would be twice the memory of an open window.
         """
         place = self.entry.event.message
         message = decode_message(place.value)
@@ -78,8 +79,6 @@ class Rebuild:
 
 def hold(entry: Entry, message: ChatMessage, log_id: str, origin: Origin | None = None) -> Held:
     """Return a message as it is held in a window.
-
-    One that came without an id has the place where it was written first, by what it says itself, as its id.
 
     Args:
         entry: its record.

@@ -29,6 +29,8 @@ REQUEST_TIMEOUT: Final = 15.0
 MAX_RECORD_BYTES: Final = 8 * 1024 * 1024
 """Largest record of the topics that the project writes itself: a batch holds several messages."""
 
+MEMBERS: Final = 5
+"""Where the members are in what `describe_consumer_groups` says of a group, in every version of its answer."""
 
 _SILENCE: Final = (KafkaConnectionError, KafkaTimeoutError, NodeNotReadyError, RequestTimedOutError)
 """Errors that mean that nothing answered."""

@@ -23,7 +23,7 @@ from aiokafka.errors import (
 from schemas.codec import encode
 from schemas.messages import user_key
 from schemas.profiles import ProfileState
-from streams.kafka import admin, consumer, producer, unavailable
+from streams.kafka import MEMBERS, admin, consumer, producer, unavailable
 from streams.partitioning import partition_for
 from streams.settings import KafkaSettings
 from streams.topics import Topics, ensure_topics
@@ -103,7 +103,7 @@ async def _refuse_while_in_use(kafka: KafkaSettings) -> None:
         raise unavailable(kafka, error) from error
     for answer in answers:
         for group in answer.groups:
-            members = group[-1] if isinstance(group[-1], list) else group[5]
+            members = group[MEMBERS]
             if members:
                 raise RestoreRefused(
                     f"{len(members)} worker(s) of the group {kafka.group_id} are running and would not see it: stop "

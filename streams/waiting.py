@@ -24,7 +24,7 @@ from schemas.deltas import FlushEvent
 from schemas.flushes import FlushBatch, FlushRef
 from schemas.messages import ChatMessage, decode_message
 from schemas.places import Place
-from streams.kafka import admin, consumer, unavailable
+from streams.kafka import MEMBERS, admin, consumer, unavailable
 from streams.settings import KafkaSettings
 from streams.spans import following, span
 from streams.topics import Topics
@@ -52,7 +52,7 @@ async def worker_count(kafka: KafkaSettings) -> int | None:
     groups = [group for answer in answers for group in answer.groups]
     if any(group[0] for group in groups):
         return None
-    return sum(len(group[5]) for group in groups)
+    return sum(len(group[MEMBERS]) for group in groups)
 
 
 @dataclass(slots=True)
