@@ -59,7 +59,7 @@ _FOREIGN: Final = re.compile(
 _CASUAL: Final = _BITS["time"] | _BITS["frequency"]
 """Signals whose words are used of anything: in a question that does not speak of its author they are none."""
 
-_SENTENCE: Final = re.compile(r"(?:[^。！!?？\n.]|\.(?!\s))++[?？]?")
+_SENTENCE: Final = re.compile(r"(?:[^。！!?？\n.]++|\.(?!\s))++[?？]?")
 _QUESTION_ENDS: Final = ("?", "？", "吗", "呢")
 _QUESTION: Final = re.compile("|".join(map(re.escape, _QUESTION_ENDS)))
 _AUTHOR: Final = re.compile(r"[我俺咱]|\b(?:i|my|me|mine|we|our)\b")
