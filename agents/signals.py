@@ -35,10 +35,14 @@ _GROUP: Final = re.compile(r"[()]")
 _FACTS: Final[tuple[FactSignal, ...]] = get_args(FactSignal)
 _PREFERENCES: Final[tuple[PreferenceSignal, ...]] = get_args(PreferenceSignal)
 _BITS: Final[dict[str, int]] = {signal: 1 << place for place, signal in enumerate((*_FACTS, *_PREFERENCES))}
+_IGNORED: Final = 1 << len(_BITS)
 _NOTHING: Final = Signals()
 
 _LETTERS: Final = frozenset(chr(code) for code in range(0x2E80) if chr(code).isalnum()) | {"_"}
 """What words are made of that stand apart from each other; the scripts of East Asia begin at U+2E80."""
+
+_GOES_ON: Final = _LETTERS | {"'"}
+"""What a word may go on with: "can" in "can't" is another word."""
 
 _ADDRESS: Final = r"[!-~]++(?:[^\W!-~]++[/?=&#._-][!-~]*+)*+"
 """The rest of a URL: other than ASCII only between its parts, since Chinese text may follow at once."""
@@ -56,12 +60,18 @@ _FOREIGN: Final = re.compile(
     re.MULTILINE,
 )
 
+_MARKS: Final = ('"', "“", "「", "『", "‘", "'", "`", ">", "http", "www.")
+"""What begins what is foreign. They are the first phrases of the automaton: looking for them costs nothing then."""
+_APOSTROPHE: Final = _MARKS.index("'")
+
 _CASUAL: Final = _BITS["time"] | _BITS["frequency"]
 """Signals whose words are used of anything: in a question that does not speak of its author they are none."""
 
-_SENTENCE: Final = re.compile(r"(?:[^。！!?？\n.]++|\.(?!\s))++[?？]?")
+_REST: Final = re.compile(r"(?:[^。！!?？\n.]++|\.(?!\s))*+[?？]?")
+_BEFORE: Final = re.compile(r".*(?:[。！!?？\n]|\.(?=\s))", re.DOTALL)
+"""What is left of a sentence, and what ends before it."""
+
 _QUESTION_ENDS: Final = ("?", "？", "吗", "呢")
-_QUESTION: Final = re.compile("|".join(map(re.escape, _QUESTION_ENDS)))
 _AUTHOR: Final = re.compile(r"[我俺咱]|\b(?:i|my|me|mine|we|our)\b")
 
 
@@ -96,43 +106,65 @@ class SignalDetector:
     def detect(self, text: str) -> Signals:
         """Return the signals in the first `MAX_CHARACTERS` of a text."""
         text = text[:MAX_CHARACTERS].lower()
-        words, masks = self._found(text.replace("’", "'"))
-        if not words:
+        phrases, marked = self._found(text.replace("’", "'"))
+        if not phrases:
             return _NOTHING
-        masks += [match.span() for match in _FOREIGN.finditer(text)]
-        words = _outside(masks, words)
-        signals = _union(words)
-        if signals & _CASUAL and _QUESTION.search(text):
-            signals = signals & ~_CASUAL | _union(_outside(_questions_of_others(text), words)) & _CASUAL
+        bits_of = self._bits
+        signals = 0
+        for number, _, _ in phrases:
+            signals |= bits_of[number]
+        asked = signals & _CASUAL and ("?" in text or "？" in text or "吗" in text or "呢" in text)
+        if marked or asked or signals & _IGNORED:
+            signals = self._said(text, phrases, marked)
         return _signals(signals)
 
-    def _found(self, text: str) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-        """Return the phrases that lie in no other: words (beginning, bits) and those to ignore (beginning, end)."""
-        longest: dict[int, tuple[int, int]] = {}
-        edges = self._edges
-        for number, start, end in self._automaton.find_matches_as_indexes(text, overlapping=True):
+    def _said(self, text: str, phrases: list[tuple[int, int, int]], marked: bool) -> int:
+        """Return the signals of those phrases that are the author's own and are not to be ignored."""
+        words: list[tuple[int, int]] = []
+        reach = 0
+        for number, start, end in phrases:
+            bits = self._bits[number]
+            if bits == _IGNORED:
+                reach = end
+            elif start >= reach:
+                words.append((start, bits))
+        if marked:
+            words = _outside([match.span() for match in _FOREIGN.finditer(text)], words)
+        signals = judged = 0
+        others = False
+        for start, bits in words:
+            if bits & _CASUAL and start >= judged:
+                others, judged = _question_of_others(text, start, judged)
+            signals |= bits & ~_CASUAL if others else bits
+        return signals
+
+    def _found(self, text: str) -> tuple[list[tuple[int, int, int]], bool]:
+        """Return the phrases that lie in no other (number, beginning, end), in order, and whether there is a mark."""
+        edges, marks, marked = self._edges, len(_MARKS), False
+        found: list[tuple[int, int, int]] = []
+        begun = ended = -1
+        text += "  "  # so that each phrase has a character before and two after it
+        # They are reported in the order of their ends, and where several end together the longest comes first.
+        for phrase in self._automaton.find_matches_as_indexes(text, overlapping=True):
+            number, start, end = phrase
+            if number < marks:
+                marked = marked or number != _APOSTROPHE or text[start - 1] not in _LETTERS
+                if self._bits[number] == _IGNORED:
+                    continue
+            if end == ended:
+                continue
             if (edge := edges[number]) is not None:
                 begins, ends = edge
-                if begins and start and text[start - 1] in _LETTERS:
+                if begins and text[start - 1] in _LETTERS:
                     continue
-                if ends:
-                    after = text[end : end + 1]
-                    if after in _LETTERS or (after == "'" and text.startswith("t", end + 1)):  # "can" in "can't"
-                        continue
-            longest[start] = (end, number)  # the automaton reports them in the order of their ends
-        bits_of = self._bits
-        words: list[tuple[int, int]] = []
-        masks: list[tuple[int, int]] = []
-        reach = 0
-        for start in sorted(longest):
-            end, number = longest[start]
-            if end > reach:
-                reach = end
-                if bits := bits_of[number]:
-                    words.append((start, bits))
-                else:
-                    masks.append((start, end))
-        return words, masks
+                if ends and (after := text[end]) in _GOES_ON and (after != "'" or text[end + 1] == "t"):
+                    continue
+            while start <= begun:
+                found.pop()
+                begun = found[-1][1] if found else -1
+            found.append(phrase)
+            begun, ended = start, end
+        return found, marked
 
 
 _Edges = tuple[bool, bool]
@@ -142,21 +174,21 @@ _Edges = tuple[bool, bool]
 def _compiled(words: tuple[SignalWords, ...]) -> tuple[AhoCorasick, tuple[int, ...], tuple[_Edges | None, ...]]:
     """Return the automaton of all phrases and, by their number in it, their signals' bits and their edges.
 
-    Those to ignore have no bits. The edges say whether a phrase begins and whether it ends with a letter, where it
-    could be a part of a word; None where it does neither, as in Chinese.
+    The edges say whether a phrase begins and whether it ends with a letter, where it could be a part of a word; None
+    where it does neither, as in Chinese.
     """
     own = [
         msgspec.structs.replace(each, words=tuple(map(_plain, each.words)), ignore=tuple(map(_plain, each.ignore)))
         for each in words
     ]
-    phrases: dict[str, int] = {}
+    phrases = dict.fromkeys(_MARKS, _IGNORED)
     for groups in (shipped_words("zh") + shipped_words("en"), own):
         for group in groups:
             bits = _BITS[group.signal]
             for word in group.words:
-                phrases[word] = phrases.get(word, 0) | bits
+                phrases[word] = phrases.get(word, 0) & ~_IGNORED | bits
         for group in groups:
-            phrases.update(dict.fromkeys(group.ignore, 0))
+            phrases.update(dict.fromkeys(group.ignore, _IGNORED))
     phrases.pop("", None)
     edges = tuple(
         (phrase[0] in _LETTERS, phrase[-1] in _LETTERS) if not _LETTERS.isdisjoint((phrase[0], phrase[-1])) else None
@@ -194,19 +226,17 @@ def _outside(spans: list[tuple[int, int]], words: list[tuple[int, int]]) -> list
     return [(start, bits) for start, bits in words if reach[bisect_right(starts, start)] <= start]
 
 
-def _questions_of_others(text: str) -> list[tuple[int, int]]:
-    return [
-        sentence.span()
-        for sentence in _SENTENCE.finditer(text)
-        if sentence[0].endswith(_QUESTION_ENDS) and not _AUTHOR.search(sentence[0])
-    ]
+def _question_of_others(text: str, start: int, after: int) -> tuple[bool, int]:
+    """Return whether what begins at `start` is in a question that does not speak of its author, and where that ends.
 
-
-def _union(words: list[tuple[int, int]]) -> int:
-    union = 0
-    for _, bits in words:
-        union |= bits
-    return union
+    Sentences end at `after` or earlier, or they end later.
+    """
+    rest = _REST.match(text, start)
+    end = rest.end() if rest else start
+    if not text.endswith(_QUESTION_ENDS, start, end):
+        return False, end
+    before = _BEFORE.match(text, after, start)
+    return not _AUTHOR.search(text, before.end() if before else after, end), end
 
 
 @cache
