@@ -86,13 +86,14 @@ async def events_of(stream: StreamT[Any]) -> AsyncIterator[Event]:
     buffer = cast(Any, stream.channel).queue
     turn = time.monotonic()
     while not stream.should_stop:
-        empty = buffer.empty()
         try:
-            event = await buffer.get()  # waits only when there is nothing
+            try:
+                event = buffer.get_nowait()
+            except asyncio.QueueEmpty:
+                event = await buffer.get()
+                turn = time.monotonic()
         except StopAsyncIteration:  # thrown into the buffer when the stream is stopped
             return
-        if empty:
-            turn = time.monotonic()
         if isinstance(event, EventT):
             yield cast(Event, event)
         if time.monotonic() - turn > _TURN:

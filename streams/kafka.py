@@ -35,6 +35,14 @@ MEMBERS: Final = 5
 _SILENCE: Final = (KafkaConnectionError, KafkaTimeoutError, NodeNotReadyError, RequestTimedOutError)
 """Errors that mean that nothing answered."""
 
+_CHECK: Final = {
+    "certificate": ("kafka.ssl_cafile", "kafka.bootstrap_servers"),
+    "login": ("kafka.sasl_username", "kafka.sasl_password"),
+    "mechanism": ("kafka.sasl_mechanism",),
+    "protocol": ("kafka.security_protocol", "kafka.bootstrap_servers"),
+}
+"""Settings to check, by what is refused."""
+
 
 class KafkaUnavailable(Exception):
     """The broker does not answer, or refuses this client; the message names the setting that says where it is."""
@@ -187,7 +195,18 @@ async def _start(client: Any, kafka: KafkaSettings, stop: Any) -> None:
             await client.start()
     except (KafkaError, TimeoutError, OSError) as error:
         await stop()
-        raise unavailable(kafka, error) from error
+        raise await _explained(kafka, error) from error
     except BaseException:
         await stop()
         raise
+
+
+async def _explained(kafka: KafkaSettings, error: BaseException) -> KafkaUnavailable:
+    """Return what to raise when a client could not start, asking the broker what it refuses."""
+    from profilestream_client.refusals import find_refusal
+
+    refusal = await find_refusal(client_options(kafka)) if isinstance(error, KafkaConnectionError) else None
+    if refusal is None:
+        return unavailable(kafka, error)
+    settings = " and ".join(f"{name} ({variable(name)})" for name in _CHECK[refusal.what])
+    return KafkaUnavailable(f"{refusal.sentence}: check {settings}")

@@ -12,10 +12,10 @@ from typing import Any, Final, Generic, TypeVar
 
 import aiohttp
 import msgspec
-import openai
 
 from agents.llm.answers import Answer, UnreadableAnswer, read_answer
 from agents.llm.formats import AnswerFormat
+from agents.llm.server import CompletionServer, Refused
 from agents.processor import StageFailed, StageUnavailable
 from schemas.stages import ModelCall
 from streams.backoff import Backoff
@@ -34,16 +34,12 @@ _MISCONFIGURED: Final = {
 _AWAY: Final = frozenset({"model_unreachable", "model_overloaded"})
 """Troubles of the server and not of a request: every record waits, however long it takes."""
 
-_COMPLETIONS: Final = "/chat/completions"
-
 _NOT_CONNECTED: Final = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 """What the HTTP client raises when no connection came about."""
 
 _RETRIED: Final = frozenset((408, 409, 425, 429))
 _PATIENCE: Final = 300.0
 _DETAIL_LIMIT: Final = 200
-_NO_KEY: Final = "none"
-"""Servers without keys ignore it; the SDK insists on one."""
 
 
 class Prompt(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,14 +126,7 @@ class ModelClient:
         self._key = settings.api_key.get_secret_value().strip()
         if not (self._key.isascii() and self._key.isprintable()):
             raise ValueError("the API key has characters that a key cannot have: check OPENAI_API_KEY")
-        self._sdk = openai.AsyncOpenAI(
-            api_key=self._key or _NO_KEY,
-            base_url=settings.base_url,
-            timeout=settings.timeout,
-            max_retries=0,
-            # Half the processor time of the SDK's other client, which looks at every connection for each request.
-            http_client=openai.DefaultAioHttpClient(),
-        )
+        self._server = CompletionServer(settings.base_url, self._key)
         self._in_flight = asyncio.Semaphore(settings.max_in_flight)
         self._in_flight_by_model: dict[str, asyncio.Semaphore] = {}
         self._unsupported: set[str] = set()
@@ -199,7 +188,7 @@ class ModelClient:
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._sdk.close()
+        await self._server.close()
 
     async def _request(self, request: Mapping[str, Any], record: _Recorder, calls: list[ModelCall]) -> _Completion:
         """Send a request until it is answered; waits are outside the limit of requests in flight."""
@@ -210,18 +199,18 @@ class ModelClient:
                 # The model's own limit first: who waits for it must not keep others from other models.
                 async with self._limit_of(request["model"]), self._in_flight:
                     return await self._send(request, left_out)
-            except openai.APIStatusError as error:
+            except Refused as error:
                 trouble = self._status_trouble(error)
                 if trouble is None:
                     if self._adapts_to(error, left_out):
                         continue
-                    if error.status_code in _MISCONFIGURED:
+                    if error.status in _MISCONFIGURED:
                         raise DependencyDown(self._rejection(error)) from None
                     calls.append(record.call("model_rejected"))
                     raise StageFailed("model_rejected", self._rejection(error), calls) from None
-            except (TimeoutError, openai.APIConnectionError) as error:
+            except (TimeoutError, OSError, aiohttp.ClientConnectionError, aiohttp.ClientPayloadError) as error:
                 trouble = self._connection_trouble(error)
-            except (openai.OpenAIError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            except (aiohttp.ClientError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
                 trouble = _Trouble("bad_response", self._clean(f"the model server's answer is malformed: {error}"))
             if record.attempts >= self._settings.attempts:
                 if trouble.reason in _AWAY:
@@ -241,19 +230,17 @@ class ModelClient:
         body = {name: value for name, value in request.items() if name not in left_out}
         if "max_completion_tokens" in left_out:
             body["max_tokens"] = request["max_completion_tokens"]
-        # The SDK's timeout is one of silence; a server that trickles must end as well.
-        async with asyncio.timeout(self._settings.timeout):
-            # As `chat.completions.create` does, without its walk through all of the request and the answer.
-            response = await self._sdk.post(_COMPLETIONS, cast_to=bytes, body=body)
+        async with asyncio.timeout(self._settings.timeout):  # of the whole: a server that trickles must end as well
+            response = await self._server.post(body)
         completion = msgspec.json.decode(response, type=_Completion)
         self.answers += 1
         return completion
 
-    def _adapts_to(self, error: openai.APIStatusError, left_out: frozenset[str]) -> bool:
+    def _adapts_to(self, error: Refused, left_out: frozenset[str]) -> bool:
         """Whether the server refused an optional parameter that this request had and the next ones leave out."""
-        if error.status_code not in {400, 422}:
+        if error.status not in {400, 422}:
             return False
-        said = f"{error.param or ''} {error.message} {error.body}".lower()
+        said = f"{error.parameter} {error.message}".lower()
         for parameter, hints in _OPTIONAL.items():
             if parameter in left_out or not any(hint in said for hint in hints):
                 continue
@@ -264,28 +251,27 @@ class ModelClient:
         return False
 
     def _connection_trouble(self, error: Exception) -> _Trouble:
-        cause = _client_error(error)
-        if isinstance(cause, _NOT_CONNECTED):
+        if isinstance(error, _NOT_CONNECTED):
             reason = "model_unreachable"
-        elif isinstance(cause, TimeoutError):
+        elif isinstance(error, TimeoutError):
             return _Trouble("model_timeout", f"no answer within {self._settings.timeout:g} seconds")
         else:
             reason = "connection_lost"
         where = without_credentials(self._settings.base_url)
-        return _Trouble(reason, self._clean(f"{where}: {str(cause) or type(cause).__name__}"))
+        return _Trouble(reason, self._clean(f"{where}: {str(error) or type(error).__name__}"))
 
-    def _status_trouble(self, error: openai.APIStatusError) -> _Trouble | None:
+    def _status_trouble(self, error: Refused) -> _Trouble | None:
         """Return what a retry may mend, or None when the request as such is refused."""
-        status = error.status_code
+        status = error.status
         if status not in _RETRIED and status < 500:
             return None
         reason = "model_overloaded" if status in {429, 503} else "model_unavailable"
-        detail = self._clean(f"the model server answers {status}: {_said(error)}")
-        return _Trouble(reason, detail, retry_after(error.response.headers))
+        detail = self._clean(f"the model server answers {status}: {error.message}")
+        return _Trouble(reason, detail, retry_after(error.headers))
 
-    def _rejection(self, error: openai.APIStatusError) -> str:
-        sentence = _MISCONFIGURED.get(error.status_code, "the model server refuses the request")
-        return self._clean(f"{sentence} ({error.status_code}: {_said(error)})", limit=2 * _DETAIL_LIMIT)
+    def _rejection(self, error: Refused) -> str:
+        sentence = _MISCONFIGURED.get(error.status, "the model server refuses the request")
+        return self._clean(f"{sentence} ({error.status}: {error.message})", limit=2 * _DETAIL_LIMIT)
 
     def _clean(self, detail: str, limit: int = _DETAIL_LIMIT) -> str:
         """Return one short line without the key, which servers like to quote."""
@@ -348,18 +334,6 @@ def _messages(prompt: Prompt, reminder: str = "") -> list[dict[str, str]]:
     # One turn each: many chat templates refuse two turns of the same role in a row.
     user = f"{prompt.user}\n\n{reminder}" if reminder else prompt.user
     return [{"role": "system", "content": prompt.system}, {"role": "user", "content": user}]
-
-
-def _client_error(error: BaseException) -> BaseException:
-    """Return what the HTTP client raised: what is raised around it does not tell one trouble from another."""
-    while not isinstance(error, aiohttp.ClientError | TimeoutError) and error.__cause__ is not None:
-        error = error.__cause__
-    return error
-
-
-def _said(error: openai.APIStatusError) -> str:
-    """Return the server's own words."""
-    return error.message.removeprefix(f"Error code: {error.status_code} - ")
 
 
 def _content(completion: _Completion) -> str:

@@ -229,6 +229,7 @@ def _environment(language: Language) -> jinja2.Environment:
     def moment(when: datetime) -> str:
         return f"{when:%Y-%m-%d %H:%M} {_WEEKDAYS[language][when.weekday()]}"
 
+    environment.globals.clear()  # no template uses them, and every prompt would copy them one by one
     environment.filters.update(text=escape_text, attribute=escape_attribute, moment=moment)
     return environment
 

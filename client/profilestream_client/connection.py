@@ -19,6 +19,7 @@ from aiokafka.errors import (
 )
 
 from profilestream_client.errors import KafkaUnavailable, TopicMissing
+from profilestream_client.refusals import find_refusal
 
 CONNECT_TIMEOUT: Final = 10.0
 """Seconds that a broker may take to answer the first time."""
@@ -28,6 +29,14 @@ REQUEST_TIMEOUT: Final = 15.0
 
 _SILENCE: Final = (KafkaConnectionError, KafkaTimeoutError, NodeNotReadyError, RequestTimedOutError)
 """Errors that mean that nothing answered."""
+
+_CHECK: Final = {
+    "certificate": "the certificates of ssl_context, and that the broker's is for this address",
+    "login": "sasl_username and sasl_password",
+    "mechanism": "sasl_mechanism",
+    "protocol": "security_protocol, and that this is Kafka's address",
+}
+"""What to check, by what is refused."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,6 +190,9 @@ async def start(connection: Connection, client: Any, stop: Any) -> None:
             await client.start()
     except (KafkaError, TimeoutError, OSError) as error:
         await stop()
+        refusal = await find_refusal(connection.options()) if isinstance(error, KafkaConnectionError) else None
+        if refusal is not None:
+            raise KafkaUnavailable(f"{refusal.sentence}: check {_CHECK[refusal.what]}") from error
         raise connection.unavailable(error) from error
     except BaseException:
         await stop()

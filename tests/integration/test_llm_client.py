@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
+import openai
 import pytest
 
 from agents.llm.client import Completed, ModelClient, Prompt, retry_after
@@ -59,6 +60,40 @@ async def test_the_request_is_what_a_server_expects(server: ModelServer) -> None
     assert (request.model, request.body["temperature"], request.body["max_completion_tokens"]) == ("big", 0.2, 100)
     assert request.body["response_format"]["type"] == "json_schema"
     assert request.body["response_format"]["json_schema"]["strict"] is True
+
+
+async def test_the_request_is_the_one_that_the_sdk_sends(server: ModelServer, monkeypatch) -> None:
+    monkeypatch.setenv("OPENAI_ORG_ID", "org-1")
+    monkeypatch.setenv("OPENAI_PROJECT_ID", "proj-1")
+    server.say(GOOD, GOOD)
+    await complete(client(server))
+    async with openai.AsyncOpenAI(api_key=KEY, base_url=server.url, max_retries=0) as sdk:
+        await sdk.chat.completions.create(**server.requests[0].body)
+    ours, theirs = server.requests
+    assert ours.body == theirs.body
+    of_one_request = {"content-length", "accept-encoding", "connection", "x-stainless-retry-count"}
+    expected = {name.lower(): value for name, value in theirs.headers.items()}
+    expected = {name: value for name, value in expected.items() if name not in of_one_request}
+    expected.pop("x-stainless-read-timeout", None)
+    assert {name.lower(): value for name, value in ours.headers.items()}.items() >= expected.items()
+    assert expected["openai-organization"] == "org-1"
+
+
+async def test_many_requests_are_in_flight_at_once(server: ModelServer) -> None:
+    together = 150  # more than the connections that aiohttp opens by itself
+    waiting = asyncio.Barrier(together)
+
+    async def answer(_: object) -> Reply:
+        await asyncio.wait_for(waiting.wait(), 20)
+        return Reply(content=GOOD)
+
+    server.script = answer
+    model = client(server, max_in_flight=together, timeout=30.0)
+    asked = [model.complete(PROMPT, BULLETS, model="big", temperature=0.2, max_tokens=100) for _ in range(together)]
+    try:
+        assert len(await asyncio.gather(*asked)) == together
+    finally:
+        await model.close()
 
 
 async def test_servers_without_token_counts_are_fine(server: ModelServer) -> None:
@@ -354,7 +389,8 @@ async def test_the_key_is_in_no_log_and_no_error(server: ModelServer, caplog) ->
         with pytest.raises((DependencyDown, StageUnavailable)) as caught:
             await complete(client(server))
         errors.append(caught.getrepr(style="long", chain=True))
-    assert caplog.records, "logging was on"
+    logging.getLogger("agents.llm").debug("logging is on")
+    assert caplog.records
     assert KEY not in caplog.text
     assert all(KEY not in str(error.reprcrash) for error in errors)
     model = client(server)

@@ -1,0 +1,230 @@
+"""The whole program on an Apache Kafka that wants TLS and a login, and what is said where it refuses them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+import sys
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+import pytest
+import pytest_asyncio
+from profilestream_client import ChatMessage, Client, Connection, KafkaUnavailable
+
+from benchmarks.harness import Overrides, WorkerProcess, environment
+from streams.embedded.services import EmbeddedServices
+from streams.settings import variable
+from streams.stores import open_vectors
+from tests.integration.pipeline_support import FAST, archived_profile, eventually, said, settings_of, write_chat
+from tests.support.brokers import KafkaSettingsByName, own_names
+from tests.support.secure_kafka import PASSWORD, USER, SecureKafka, secure_kafka
+
+pytestmark = pytest.mark.timeout(180)
+
+LIMIT = 30.0
+"""Seconds that a command may take to say what is wrong, on a machine that is busy with several of them."""
+
+WRONG_PASSWORD = "pw-wrong-b81d40"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def secured(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SecureKafka]:
+    """The broker."""
+    async with secure_kafka(tmp_path_factory.mktemp("secured-kafka")) as broker:
+        yield broker
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def stores(tmp_path_factory: pytest.TempPathFactory, secured: SecureKafka) -> AsyncIterator[Overrides]:
+    """Settings of a ClickHouse and a Qdrant."""
+    kafka = {"bootstrap_servers": secured.bootstrap_servers}
+    async with EmbeddedServices(tmp_path_factory.mktemp("stores"), {**kafka}) as services:
+        yield {name: settings for name, settings in services.settings.items() if name != "kafka"}
+
+
+@pytest.fixture
+def chat(tmp_path: Path) -> Path:
+    return write_chat(tmp_path / "chat.jsonl", said("anna", "I live in Lyon and I work as a nurse."))
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def printed(self) -> str:
+        return self.out + self.err
+
+
+async def run(*arguments: str, env: Mapping[str, str]) -> Ended:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "streams.cli", *arguments),
+        env=dict(env),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        async with asyncio.timeout(LIMIT):
+            out, err = await process.communicate()
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        raise
+    assert process.returncode is not None
+    return Ended(process.returncode, out.decode(), err.decode())
+
+
+def ways(broker: SecureKafka) -> dict[str, KafkaSettingsByName]:
+    return {"SCRAM": broker.login("SCRAM-SHA-512"), "PLAIN": broker.login("PLAIN"), "TLS": broker.tls()}
+
+
+def connection(kafka: KafkaSettingsByName) -> Connection:
+    """Return the client library's connection for these settings."""
+    taken = ("bootstrap_servers", "topic_prefix", "security_protocol", "sasl_mechanism")
+    login = {"sasl_username": kafka["sasl_username"], "sasl_password": kafka["sasl_password"]}
+    context = ssl.create_default_context(cafile=str(kafka["ssl_cafile"]) or None)
+    return Connection(**{name: kafka[name] for name in taken if name in kafka}, **login, ssl_context=context)
+
+
+def checked(doctor: str) -> dict[str, dict[str, object]]:
+    """Return what `doctor --json` found, by the name of the check."""
+    lines = [json.loads(line) for line in doctor.splitlines()]
+    return {line["check"]: line for line in lines if "check" in line}
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM", "PLAIN"])
+async def test_messages_go_in_and_deltas_come_out_over_a_login(
+    mechanism: str, secured: SecureKafka, stores: Overrides, tmp_path: Path, chat: Path
+) -> None:
+    kafka = own_names(secured.login_servers) | ways(secured)[mechanism]
+    own = {
+        "kafka": kafka,
+        "clickhouse": stores["clickhouse"] | {"database": f"of_{mechanism.lower()}"},
+        "qdrant": stores["qdrant"] | {"collection": mechanism.lower()},
+    }
+    env, settings = environment(own, FAST), settings_of(own, FAST)
+    printed = []
+    async with WorkerProcess(env, tmp_path / "worker.log") as worker:
+        published = await run("-v", "publish", "--flush", str(chat), env=env)
+        assert published.code == 0, published.err
+        async with Client(connection(kafka)) as client, client.subscribe(user="ben") as deltas:
+            await client.publish([ChatMessage(user_id="ben", role="user", content="I live in Bremen.")])
+            await client.flush("ben")
+            async with asyncio.timeout(60):
+                first = await anext(deltas)
+        assert (first.user_id, first.version) == ("ben", 1)
+
+        # The archive and the index are applications of their own, each with a login.
+        async with open_vectors(settings) as vectors:
+
+            async def stored() -> bool:
+                profiles = [await archived_profile(settings, user) for user in ("anna", "ben")]
+                return all(profile.slots for profile in profiles) and await vectors.count() > 0
+
+            await eventually(stored)
+
+        listed, doctor = await asyncio.gather(
+            run("deltas", "--user", "anna", "--json", env=env), run("doctor", "--json", env=env)
+        )
+        assert listed.code == 0, listed.err
+        assert "Lyon" in listed.out
+        assert doctor.code == 0, doctor.printed
+        assert checked(doctor.out)["Kafka"]["ok"]
+        assert '"setting":"kafka.sasl_password","value":"set"' in doctor.out
+        address = worker.log().partition("metrics at ")[2].split()[0]
+        async with aiohttp.ClientSession() as session, session.get(address) as answer:
+            printed.append(await answer.text())
+        assert "profilestream_" in printed[-1]
+        assert await worker.stop() == 0
+    printed += [published.printed, listed.printed, doctor.printed, worker.log()]
+    assert "Traceback" not in "".join(printed)
+    assert PASSWORD not in "".join(printed)
+
+
+async def test_tls_without_a_login(secured: SecureKafka, chat: Path) -> None:
+    kafka = own_names(secured.tls_servers) | ways(secured)["TLS"]
+    env = environment({"kafka": kafka})
+    published = await run("publish", "--flush", str(chat), env=env)
+    assert published.code == 0, published.err
+    listed = await run("deltas", env=env)
+    assert (listed.code, listed.out) == (0, "")
+
+
+REFUSALS = {
+    "wrong password by SCRAM": (
+        "SCRAM",
+        {"sasl_password": WRONG_PASSWORD},
+        f"refuses the login by SCRAM-SHA-512 as {USER}: check ",
+        ("kafka.sasl_username", "kafka.sasl_password"),
+    ),
+    "wrong password by PLAIN": (
+        "PLAIN",
+        {"sasl_password": WRONG_PASSWORD},
+        f"refuses the login by PLAIN as {USER}: check ",
+        ("kafka.sasl_username", "kafka.sasl_password"),
+    ),
+    "untrusted certificate": (
+        "SCRAM",
+        {"ssl_cafile": ""},
+        "shows a certificate that is not trusted (self-signed certificate in certificate chain): check ",
+        ("kafka.ssl_cafile", "kafka.bootstrap_servers"),
+    ),
+    "plain to a port with TLS": (
+        "TLS",
+        {"security_protocol": "PLAINTEXT", "sasl_username": USER, "sasl_password": PASSWORD},
+        "does not take connections by PLAINTEXT: check ",
+        ("kafka.security_protocol", "kafka.bootstrap_servers"),
+    ),
+    "mechanism that is not offered": (
+        "SCRAM",
+        {"sasl_mechanism": "SCRAM-SHA-256"},
+        "offers no login by SCRAM-SHA-256: check ",
+        ("kafka.sasl_mechanism",),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+async def test_what_is_refused_is_one_sentence(case: str, secured: SecureKafka, stores: Overrides, chat: Path) -> None:
+    way, changes, refused, names = REFUSALS[case]
+    kafka = own_names("") | ways(secured)[way] | changes
+    env = environment(stores, FAST, {"kafka": kafka})
+    found = f"Kafka at {kafka['bootstrap_servers']} {refused}"
+    sentence = found + " and ".join(f"{name} ({variable(name)})" for name in names)
+
+    publish, deltas, worker, doctor, verbose = await asyncio.gather(
+        run("publish", str(chat), env=env),
+        run("deltas", env=env),
+        run("worker", env=env),
+        run("doctor", "--json", env=env),
+        run("-v", "deltas", env=env),
+    )
+
+    for ended in (publish, deltas, worker):
+        assert ended.code == 1
+        assert ended.out == ""
+        assert ended.err.splitlines()[-1] == f"profilestream: {sentence}"
+    assert publish.err == deltas.err
+    assert doctor.code == 1
+    wrong = checked(doctor.out)["Kafka"]
+    assert (f"Kafka {wrong['found']}: ", wrong["ok"]) == (found.removesuffix("check "), False)
+    assert f"{wrong['found']}: {wrong['advice']}" == sentence.removeprefix("Kafka ")
+    quiet = "".join(ended.printed for ended in (publish, deltas, worker, doctor))
+    assert "Traceback" not in quiet
+    for secret in (PASSWORD, WRONG_PASSWORD):
+        assert secret not in quiet + verbose.printed
+
+    async with Client(connection(own_names("") | secured.login("PLAIN") | kafka)) as client:
+        with pytest.raises(KafkaUnavailable) as caught:
+            await client.flush("anna")
+    assert str(caught.value).startswith(found)
+    assert PASSWORD not in str(caught.value)
+    assert WRONG_PASSWORD not in str(caught.value)
