@@ -49,8 +49,8 @@ from streams.embedded.services import EmbeddedServices
 from streams.settings import ClickHouseSettings
 
 _ROWS_PER_STATEMENT: Final = 500_000
-_BATCHES: Final = (1_000, 10_000)
-"""Rows of a batch: what a worker writes at the most by default, and a larger one."""
+_BATCHES: Final = (1_000, 5_000, 10_000)
+"""Rows of a batch; 5,000 is what a worker writes at the most by default."""
 _WRITTEN_SHARE: Final = 20  # one in so many is written in batches
 _MERGES_LIMIT: Final = 600.0  # seconds
 _ROWS_TARGET: Final = 20_000

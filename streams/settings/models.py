@@ -149,7 +149,7 @@ class ClickHouseSettings(_Group):
     password: SecretStr = SecretStr("")
     database: str = Field(default="profilestream", pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
     timeout: float = Field(default=30.0, gt=0, description="seconds a request may take")
-    batch_rows: int = Field(default=1000, ge=1, description="rows of one insert at the most")
+    batch_rows: int = Field(default=5000, ge=1, description="rows of one insert at the most")
     batch_seconds: float = Field(default=0.5, gt=0, description="longest wait for a batch to fill")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final
 
 from agents.processor import SlotName
@@ -87,12 +88,24 @@ _GIVES_WAY_TO: Final[dict[SlotName, frozenset[SlotName]]] = {
 """What is said more exactly by a finding of the same clause in one of these slots."""
 
 
+_REMEMBERED: Final = 2_000
+"""Characters of a message up to which what it states is remembered for a while."""
+
+
 def told(messages: Sequence[BatchMessage]) -> Iterator[Statement]:
     """Yield what the user's own messages state about the user, in order."""
     for message in messages:
         if message.role == "user":
-            for sentence in text.statements(message.content):
-                yield from _read(sentence, message.message_id)
+            read = _told_again if len(message.content) <= _REMEMBERED else _told
+            yield from read(message.message_id, message.content)
+
+
+def _told(message_id: str, content: str) -> tuple[Statement, ...]:
+    return tuple(each for sentence in text.statements(content) for each in _read(sentence, message_id))
+
+
+# A message is read for facts, for preferences and for keywords, often at once.
+_told_again: Final = lru_cache(maxsize=1024)(_told)
 
 
 def _read(sentence: str, message_id: str) -> Iterator[Statement]:

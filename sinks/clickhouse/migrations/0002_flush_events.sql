@@ -5,7 +5,7 @@
 -- (`calls.prompt_tokens`), and ARRAY JOIN makes rows of them:
 --     SELECT c.model, sum(c.prompt_tokens) FROM flush_events FINAL ARRAY JOIN calls AS c GROUP BY 1
 --
--- Key: as profile_deltas, see there; event_id follows from the flush, so that a flush has one row under FINAL. The
+-- Key and granules: as profile_deltas, see there; event_id follows from the flush, so that a flush has one row under FINAL. The
 -- version column recorded_at lets the later end win when a failed flush is sent through again.
 CREATE TABLE IF NOT EXISTS flush_events
 (
@@ -50,4 +50,5 @@ CREATE TABLE IF NOT EXISTS flush_events
     pipeline_version  LowCardinality(String)
 )
 ENGINE = ReplacingMergeTree(recorded_at)
-ORDER BY (tenant_id, user_id, event_id);
+ORDER BY (tenant_id, user_id, event_id)
+SETTINGS index_granularity = 512, index_granularity_bytes = 1048576;

@@ -2,7 +2,7 @@
 --
 -- Fed from flush_events as tag_hits is from profile_deltas, see there; rows from before are copied. Several copies of a
 -- row count once under FINAL. Key: a user's conversations in the order in which they took place are one range.
--- No TTL, as tag_hits. log_id, partition and last_offset tell what is of before when a user is forgotten.
+-- Granules as of profile_deltas. No TTL, as tag_hits. log_id, partition and last_offset tell what is of before when a user is forgotten.
 CREATE TABLE IF NOT EXISTS event_gists
 (
     tenant_id   LowCardinality(String),
@@ -20,7 +20,8 @@ CREATE TABLE IF NOT EXISTS event_gists
     recorded_at DateTime64(6, 'UTC')
 )
 ENGINE = ReplacingMergeTree
-ORDER BY (tenant_id, user_id, occurred_at, event_id, `index`);
+ORDER BY (tenant_id, user_id, occurred_at, event_id, `index`)
+SETTINGS index_granularity = 512, index_granularity_bytes = 1048576;
 
 CREATE MATERIALIZED VIEW IF NOT EXISTS event_gists_feed TO event_gists AS
 SELECT
