@@ -10,6 +10,8 @@ from __future__ import annotations
 import ssl
 from collections.abc import Mapping
 from typing import Any, Final
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import certifi
@@ -61,6 +63,7 @@ class CompletionServer:
         self.url = f"{str(sdk.base_url).rstrip('/')}/{_COMPLETIONS}"
         self._headers = {name: value for name, value in headers.items() if isinstance(value, str)}
         self._sdk = sdk
+        self._proxy = _proxy(self.url)
         self._session: aiohttp.ClientSession | None = None
 
     async def post(self, body: Mapping[str, Any]) -> bytes:
@@ -70,7 +73,7 @@ class CompletionServer:
             Refused: the server answers with an error.
             aiohttp.ClientError: it cannot be reached, or the connection was lost.
         """
-        async with self._opened().post(self.url, data=encode(body)) as response:
+        async with self._opened().post(self.url, data=encode(body), proxy=self._proxy) as response:
             answer = await response.read()
             if response.status >= 300:  # redirections have been followed
                 message, parameter = _said(answer.decode("utf-8", "replace"))
@@ -85,7 +88,6 @@ class CompletionServer:
                 connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEPT, ssl=_certificates()),
                 timeout=aiohttp.ClientTimeout(total=None),
                 cookie_jar=aiohttp.DummyCookieJar(),
-                trust_env=True,
             )
         return self._session
 
@@ -95,6 +97,15 @@ class CompletionServer:
             await self._session.close()
             self._session = None
         await self._sdk.close()
+
+
+def _proxy(url: str) -> str | None:
+    """Return the proxy that the environment names for a URL; aiohttp by itself would look for it at every request."""
+    address = urlsplit(url)
+    if proxy_bypass(address.hostname or ""):
+        return None
+    proxies = getproxies()
+    return proxies.get(address.scheme) or proxies.get("all")
 
 
 def _certificates() -> ssl.SSLContext:

@@ -79,6 +79,18 @@ async def test_the_request_is_the_one_that_the_sdk_sends(server: ModelServer, mo
     assert expected["openai-organization"] == "org-1"
 
 
+async def test_the_environments_proxy_is_asked(server: ModelServer, monkeypatch) -> None:
+    server.say(GOOD)
+    monkeypatch.setenv("http_proxy", server.url.removesuffix("/v1"))
+    monkeypatch.setenv("no_proxy", "localhost")
+    elsewhere = client(server, base_url="http://model.invalid/v1")
+    assert (await complete(elsewhere)).answer.items
+    assert server.requests[0].headers["Host"] == "model.invalid"
+    monkeypatch.setenv("no_proxy", "model.invalid")
+    with pytest.raises(DependencyDown, match="model_unreachable"):
+        await complete(client(server, base_url="http://model.invalid/v1"))
+
+
 async def test_many_requests_are_in_flight_at_once(server: ModelServer) -> None:
     together = 150  # more than the connections that aiohttp opens by itself
     waiting = asyncio.Barrier(together)
