@@ -32,6 +32,8 @@ class Plan:
         stores: ``embedded``, or those that the settings name.
         settings: settings of the workers by their full name, with precedence over all others.
         patience: seconds without any progress after which the run is given up.
+        warm_up: seconds after the first message whose flushes do not count among the latencies: a worker that has just
+            started reads its rules and opens its connections meanwhile.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Plan:
     stores: Stores = "embedded"
     settings: Mapping[str, str] = field(default_factory=dict)
     patience: float = 180.0
+    warm_up: float = 0.0
 
     def described(self) -> dict[str, str]:
         """Return what decides the run, as people read it."""
@@ -60,4 +63,5 @@ class Plan:
             "workers": str(self.workers),
             "kafka": self.kafka,
             "stores": self.stores,
+            "latency": f"without the first {self.warm_up:g} s" if self.warm_up else "of all flushes",
         }

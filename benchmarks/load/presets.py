@@ -18,6 +18,9 @@ Results = tuple[list[RunReport], list[Finding]]
 _SHORT: Final = {"window.messages": "5"}
 """Windows that close all along the run, and not only at its end."""
 
+_WARM_UP: Final = 10.0
+"""Seconds of a run at half load before latencies count."""
+
 _MANY: Final = {**_SHORT, "lanes.concurrency": "200", "lanes.max_open": "4000", "model.max_in_flight": "200"}
 _FEWER: Final = {**_SHORT, "lanes.concurrency": "64", "lanes.max_open": "2000", "model.max_in_flight": "40"}
 """For two workers on two cores: few enough calls that the model is what they wait for, and not the processors."""
@@ -78,9 +81,17 @@ async def _latency(plan: Plan, run: Run) -> Results:
     """Find out how fast it can go, then go at half of that."""
     full = await run(replace(plan, name=f"{plan.name}, as fast as possible", pace=Pace()))
     half = await run(
-        replace(plan, name=f"{plan.name}, half load", pace=replace(plan.pace, rate=full.messages_per_second / 2))
+        replace(
+            plan,
+            name=f"{plan.name}, half load",
+            pace=replace(plan.pace, rate=full.messages_per_second / 2),
+            warm_up=_WARM_UP,
+        )
     )
-    findings = [Finding(what="half load, messages a second", value=f"{full.messages_per_second / 2:,.0f}")]
+    findings = [
+        Finding(what="half load, messages a second", value=f"{full.messages_per_second / 2:,.0f}"),
+        Finding(what="latencies count from", value=f"{_WARM_UP:g} s after the first message"),
+    ]
     for lane in half.latency:
         added = lane.added
         findings += [

@@ -236,7 +236,6 @@ def run_report(
     worked = sum(spent for name, spent in cpu.items() if name.startswith("worker"))
     steady, expected = Steady.of(seen.ends), _expected(messages)
     moments = _moments(samples, latencies, seen.ends, sender.began)
-    lanes = sorted({latency.lane for latency in latencies})
     return RunReport(
         name=plan.name,
         plan=plan.described(),
@@ -247,7 +246,7 @@ def run_report(
         flushes_per_second=round(seen.events / seconds, 1),
         deltas_per_second=round(seen.deltas / seconds, 1),
         steady_flushes_per_second=round(steady.flushes, 1),
-        latency=tuple(_of_lane(lane, latencies) for lane in lanes),
+        latency=lane_latencies(latencies, sender.began + plan.warm_up),
         model=_model_use(plan, seen, in_flight, steady),
         cpu={name: round(spent, 2) for name, spent in cpu.items()},
         cpu_us_per_message=round(1e6 * worked / max(1, sender.acknowledged), 1),
@@ -294,6 +293,12 @@ def _wrong(messages: Sequence[Message], seen: Seen) -> list[int]:
     return sorted(
         number for number in expected.keys() | seen.messages.keys() if expected[number] != seen.messages[number]
     )
+
+
+def lane_latencies(latencies: Sequence[Latency], since: float) -> tuple[LaneLatency, ...]:
+    """Return the latencies of each lane, by name, of what ended at that time or later."""
+    counted = [latency for latency in latencies if latency.at >= since]
+    return tuple(_of_lane(lane, counted) for lane in sorted({latency.lane for latency in counted}))
 
 
 def _of_lane(lane: str, latencies: Sequence[Latency]) -> LaneLatency:

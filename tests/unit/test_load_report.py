@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from benchmarks.load.charts import Chart, Line, tick_step
-from benchmarks.load.following import End, Seen, model_seconds
+from benchmarks.load.following import End, Latency, Seen, model_seconds
 from benchmarks.load.machine import Machine, this_machine
 from benchmarks.load.measure import Reading, read_metrics, total
 from benchmarks.load.page import page
@@ -29,6 +29,7 @@ from benchmarks.load.report import (
     Report,
     RunReport,
     Steady,
+    lane_latencies,
     problems,
 )
 from benchmarks.load.terminal import print_report
@@ -310,3 +311,17 @@ def test_this_machine_says_what_it_is() -> None:
     assert machine.versions["profilestream"]
     assert f"{machine.cores} cores" in str(machine)
     assert msgspec.convert(msgspec.to_builtins(machine), Machine) == machine
+
+
+def test_latencies_count_from_a_time_on() -> None:
+    seen = [
+        Latency(at=100.0, lane="facts", seconds=9.0, model=0.0),
+        Latency(at=110.0, lane="memo", seconds=0.5, model=0.4),
+        Latency(at=110.0, lane="facts", seconds=0.2, model=0.0),
+        Latency(at=120.0, lane="facts", seconds=0.1, model=0.0),
+    ]
+    facts, memo = lane_latencies(seen, 110.0)
+    assert (facts.lane, facts.total.count, facts.total.most) == ("facts", 2, 200.0)
+    assert (memo.lane, memo.total.count, memo.total.most) == ("memo", 1, 500.0)
+    assert round(memo.added.most) == 100
+    assert lane_latencies(seen, 130.0) == ()
