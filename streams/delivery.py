@@ -13,13 +13,32 @@ from collections.abc import AsyncIterator, Coroutine, Generator
 from functools import partial
 from typing import Any, Final, cast
 
-from faust.types import EventT, StreamT
+from faust import Schema
+from faust.events import Event as FaustEvent
+from faust.types import AppT, EventT, Message, StreamT
 from mode.services import WaitResults
 
 from streams.records import Event
 
 _TURN: Final = 0.005
 """Seconds for which an agent takes records before others have a turn."""
+
+
+class RawSchema(Schema[bytes, bytes]):
+    """Takes keys and values as the bytes that they are, without Faust's way to them through codecs and settings."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            key_type=bytes, value_type=bytes, key_serializer="raw", value_serializer="raw", allow_empty=True
+        )
+
+    def compile(self, app: AppT, **_options: Any) -> Any:
+        """Return what makes an event of a record."""
+
+        async def decode(message: Message, **_options: Any) -> EventT[Any]:
+            return FaustEvent(app, message.key, message.value, message.headers, message)
+
+        return decode
 
 
 class Begun:

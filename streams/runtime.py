@@ -13,7 +13,7 @@ from faust.types import TP
 from streams.backoff import Backoff
 from streams.batches import BatchLane, WriteBatch
 from streams.dead_letters import DeadLetters
-from streams.delivery import events_of
+from streams.delivery import RawSchema, events_of
 from streams.errors import DependencyDown
 from streams.faust_app import AppSource, PipelineApp, create_app
 from streams.lanes import GiveUp, Handler, KeyedLanes, Ready
@@ -68,15 +68,7 @@ class Runtime:
         self.stages: dict[str, KeyedLanes | BatchLane] = {}
 
     def _channel(self, name: str) -> faust.TopicT:
-        return self.app.topic(
-            name,
-            key_type=bytes,
-            value_type=bytes,
-            key_serializer="raw",
-            value_serializer="raw",
-            partitions=self.partitions,
-            allow_empty=True,
-        )
+        return self.app.topic(name, schema=RawSchema(), partitions=self.partitions)
 
     def highwater(self, place: TopicPartition) -> int | None:
         """Return the offset that the next record of an assigned partition will have, as the last fetch told it."""

@@ -51,7 +51,10 @@ class DurableTable(faust.Table[bytes, bytes]):
 
     def read(self, key: bytes) -> bytes | None:
         """Return the value of a key, or None."""
-        value: bytes | None = self.data.get(key)
+        store = self.data
+        if key not in store:  # its `get` would raise and catch an error
+            return None
+        value: bytes = store[key]
         return value
 
 

@@ -8,13 +8,15 @@ from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any
 
+import faust
 import pytest
 from faust.agents.actor import Actor
 from faust.transport.consumer import Consumer
+from faust.types.tuples import Message
 from mode import Service
 from mode.utils.queues import FlowControlEvent, ThrowableQueue
 
-from streams.delivery import _TURN, PromptDelivery, events_of
+from streams.delivery import _TURN, PromptDelivery, RawSchema, events_of
 from tests.support.fakes import eventually, settled
 
 
@@ -36,6 +38,21 @@ def test_faust_hands_records_over_by_this_call() -> None:
 
 def test_faust_stops_an_agent_by_this() -> None:
     assert "self.stream.channel)._throw(StopAsyncIteration())" in inspect.getsource(Actor.cancel)
+
+
+@pytest.mark.parametrize("value", [b"{}", None], ids=["value", "none"])
+@pytest.mark.parametrize("headers", [[("a", b"1")], None], ids=["headers", "no-headers"])
+async def test_events_are_those_that_fausts_schema_makes(value: bytes | None, headers: Any) -> None:
+    app = faust.App("events", broker="kafka://127.0.0.1:1", store="memory://")
+    message = Message(
+        "topic", 2, 7, timestamp=1.0, timestamp_type=0, headers=headers, key=b"\xff user", value=value, checksum=None
+    )
+    raw = {"key_type": bytes, "value_type": bytes, "key_serializer": "raw", "value_serializer": "raw"}
+    expected = await faust.Schema(allow_empty=True, **raw).compile(app)(message)
+    event = await RawSchema().compile(app)(message)
+    assert type(event) is type(expected)
+    assert vars(event) == vars(expected)
+    assert (event.key, event.value) == (b"\xff user", value)
 
 
 async def forever() -> None:
