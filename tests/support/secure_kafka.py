@@ -1,6 +1,6 @@
 """`SecureKafka`: a node of Apache Kafka that is reached over TLS, with a login by PLAIN or SCRAM or with none.
 
-Its certificate is for 127.0.0.1 and localhost, and signed by an authority that nobody else trusts.
+Its certificate is for 127.0.0.1 and localhost, and nobody trusts it who is not given it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class SecureKafka(ApacheKafka):
     Attributes:
         login_servers: address where SASL_SSL is spoken.
         tls_servers: address where SSL is spoken, without a login.
-        ca: file with the certificate of the authority, in PEM format; there as soon as the node runs.
+        ca: file with the certificate to trust, in PEM format; there as soon as the node runs.
 
     Raises:
         KafkaMissing: when there are no jars or no Java that runs them.
@@ -106,26 +106,13 @@ class SecureKafka(ApacheKafka):
         new.rename(self._properties)
 
     def _certify(self) -> None:
-        """Make an authority, and a key for the node with a certificate that it has signed."""
-        authority, request, signed = (self._folder / name for name in ("ca.p12", "broker.csr", "broker.pem"))
-        name = ("-ext", "san=dns:localhost,ip:127.0.0.1")
-        _keytool(authority, "-genkeypair", "-alias", "ca", "-keyalg", "RSA", "-dname", "CN=test ca", "-ext", "bc:c")
-        _keytool(authority, "-exportcert", "-alias", "ca", "-rfc", "-file", str(self.ca))
-        _keytool(self._keys, "-genkeypair", "-alias", "node", "-keyalg", "RSA", "-dname", "CN=localhost")
-        _keytool(self._keys, "-certreq", "-alias", "node", "-file", str(request))
-        _keytool(authority, "-gencert", "-alias", "ca", *name, "-rfc", "-infile", str(request), "-outfile", str(signed))
-        signed.write_bytes(signed.read_bytes() + self.ca.read_bytes())
-        _keytool(self._keys, "-importcert", "-alias", "node", "-noprompt", "-trustcacerts", "-file", str(signed))
-
-
-def _keytool(store: Path, *arguments: str) -> None:
-    program = Path(java_program()).resolve().with_name("keytool")
-    _run(
-        str(program),
-        *arguments,
-        *("-keystore", str(store), "-storetype", "PKCS12", "-storepass", _STORE_PASSWORD),
-        *_QUICK,
-    )
+        """Make a key with a certificate that is its own authority: of several programs each takes a second."""
+        keytool = str(Path(java_program()).resolve().with_name("keytool"))
+        store = ("-keystore", str(self._keys), "-storetype", "PKCS12", "-storepass", _STORE_PASSWORD, "-alias", "node")
+        uses = ("bc:critical=ca:true", "ku:critical=digitalSignature,keyCertSign", "san=dns:localhost,ip:127.0.0.1")
+        extensions = [word for use in uses for word in ("-ext", use)]
+        _run(keytool, "-genkeypair", *store, "-keyalg", "EC", "-dname", "CN=localhost", *extensions, *_QUICK)
+        _run(keytool, "-exportcert", *store, "-rfc", "-file", str(self.ca), *_QUICK)
 
 
 def _run(*command: str) -> None:
