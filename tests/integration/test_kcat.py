@@ -29,6 +29,7 @@ OLDEST_ON_EMBEDDED: Final = (2, 2, 0)
 """Older librdkafkas misread the embedded broker's answer about its versions."""
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.timeout(180),
     pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed (Debian: apt install kcat)"),
     pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not installed (Debian: apt install jq)"),

@@ -124,7 +124,7 @@ def checked(doctor: str) -> dict[str, dict[str, object]]:
     return {line["check"]: line for line in lines if "check" in line}
 
 
-@pytest.mark.parametrize("mechanism", ["SCRAM", "PLAIN"])
+@pytest.mark.parametrize("mechanism", ["SCRAM", pytest.param("PLAIN", marks=pytest.mark.long)])
 async def test_messages_go_in_and_deltas_come_out_over_a_login(
     mechanism: str, secured: SecureKafka, stores: Stores, tmp_path: Path, chat: Path
 ) -> None:
@@ -179,6 +179,7 @@ async def test_tls_without_a_login(secured: SecureKafka, chat: Path) -> None:
     assert (listed.code, listed.out) == (0, "")
 
 
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed (Debian: apt install kcat)")
 @pytest.mark.parametrize("mechanism", ["SCRAM", "PLAIN"])
 async def test_kcat_logs_in_as_the_documentation_says(
@@ -268,6 +269,7 @@ async def test_what_is_refused_is_one_sentence(case: str, secured: SecureKafka, 
     assert WRONG_PASSWORD not in str(caught.value)
 
 
+@pytest.mark.long
 async def test_a_worker_that_is_refused_ends(secured: SecureKafka, stores: Stores) -> None:
     refusals = [refusal(case, secured) for case in ("wrong password by SCRAM", "plain to a port with TLS")]
     tables = {"clickhouse": stores["clickhouse"] | {"database": "of_scram"}}  # which are there already
