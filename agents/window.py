@@ -115,7 +115,7 @@ class WindowAgent:
         suspicious_pause: float = math.inf,
     ) -> None:
         self.windows: Windows[Held] = Windows(policy)
-        self.ledger = Ledger(source)
+        self.ledger = Ledger()
         self.moved = 0
         self.signalled = 0
         self.spared = 0

@@ -48,7 +48,7 @@ class BatchLane:
         contiguous: bool = True,
     ) -> None:
         self.name = name
-        self.ledger = Ledger(source, contiguous=contiguous)
+        self.ledger = Ledger(contiguous=contiguous)
         self._write = write
         self._max_records = max_records
         self._max_seconds = max_seconds

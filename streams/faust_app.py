@@ -75,14 +75,12 @@ class PipelineConsumer(PromptDelivery, driver.Consumer):
     async def wait_empty(self) -> None:
         """Wait until the drain has ended, then commit.
 
-        Faust waits for every record to be acknowledged by all agents that read its topic. When a rebalance begins it
-        empties their buffers: an agent that lags behind has never taken the last records and never acknowledges them,
-        the others have, and Faust would wait for ever. What was not acknowledged is read again.
+        Faust itself waits for those records that its own iterator has handed out; here none are (`streams.delivery`).
+        What was not acknowledged is read again.
         """
         lifecycle = cast(PipelineApp, self.app).lifecycle
         lifecycle.begin_drain()
         await lifecycle.drained()
-        self.unacked.clear()
         await super().wait_empty()
 
 
@@ -265,10 +263,6 @@ class AppSource:
         return bool(
             self._app.flow_control.is_active() and event.message.generation_id == self._app.consumer_generation_id
         )
-
-    def forget(self, event: Event) -> None:
-        """Stop waiting for the event."""
-        self._app.consumer.unacked.discard(event.message)
 
     def crash(self, reason: Exception) -> None:
         """End the application."""

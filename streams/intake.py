@@ -38,16 +38,12 @@ class Intake:
     async def admit(self, event: Event) -> bool:
         """Wait until there is room for the record.
 
-        Returns False, having forgotten the record, when nothing is taken any more or its assignment has ended: whoever
-        owns the partition next reads it again. A drain must not wait for it, since Faust waits for every record that it
-        has handed out and was not told to forget. Likewise when the same record was delivered and taken before.
+        Returns False when nothing is taken any more or its assignment has ended: whoever owns the partition next reads
+        it again. Likewise when the same record was delivered and taken before.
         """
         while self._gate.is_set() and not self._room.is_set():
             await self._room.wait()
-        if not self._gate.is_set() or not self._source.is_current(event) or self._is_repeat(event):
-            self._source.forget(event)
-            return False
-        return True
+        return self._gate.is_set() and self._source.is_current(event) and not self._is_repeat(event)
 
     def _is_repeat(self, event: Event) -> bool:
         try:

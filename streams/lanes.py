@@ -90,7 +90,7 @@ class KeyedLanes:
         on_forget: Callable[[], None] = lambda: None,
     ) -> None:
         self.name = name
-        self.ledger = Ledger(source, contiguous=True)
+        self.ledger = Ledger(contiguous=True)
         self._handler = handler
         self._give_up = give_up
         self._ready = ready

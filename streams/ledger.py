@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-from streams.records import Event, Source, TopicPartition
+from streams.records import Event, TopicPartition
 
 
 @dataclass(slots=True, eq=False)
@@ -36,7 +36,6 @@ class Ledger:
     """Open records of every partition, in the order they were read. Not thread-safe: one event loop.
 
     Args:
-        source: the application that the records come from.
         contiguous: the topic is one of ours, neither compacted nor written in transactions, so that a gap between
             offsets means that a record was not delivered.
 
@@ -45,8 +44,7 @@ class Ledger:
         opened: records entered so far, in all epochs.
     """
 
-    def __init__(self, source: Source, *, contiguous: bool = False) -> None:
-        self._source = source
+    def __init__(self, *, contiguous: bool = False) -> None:
         self._contiguous = contiguous
         self._open: dict[TopicPartition, deque[Entry]] = {}
         self._taken: dict[TopicPartition, tuple[int, int]] = {}
@@ -105,9 +103,6 @@ class Ledger:
     def abandon(self) -> None:
         """Forget every open record, finished ones behind an unfinished one included; they will be read again."""
         self.epoch += 1
-        for entries in self._open.values():
-            for entry in entries:
-                self._source.forget(entry.event)
         self._open.clear()
         self._taken.clear()
 

@@ -47,10 +47,6 @@ class Source(Protocol):
         """Whether the event belongs to the present assignment and records are flowing."""
         ...
 
-    def forget(self, event: Event) -> None:
-        """Stop waiting for the event: it is not acknowledged, and whoever owns its partition next reads it again."""
-        ...
-
     def crash(self, reason: Exception) -> None:
         """End the application, because going on could lose a record; what is not acknowledged is read again."""
         ...

@@ -108,7 +108,6 @@ class FakeSource:
         self.generation = 1
         self.flowing = True
         self.acked: defaultdict[int, list[int]] = defaultdict(list)
-        self.forgotten: list[int] = []
         self.crashes: list[Exception] = []
 
     def event(
@@ -127,9 +126,6 @@ class FakeSource:
 
     def is_current(self, event: FakeEvent) -> bool:
         return self.flowing and event.message.generation_id == self.generation
-
-    def forget(self, event: FakeEvent) -> None:
-        self.forgotten.append(event.message.offset)
 
     def crash(self, reason: Exception) -> None:
         self.crashes.append(reason)

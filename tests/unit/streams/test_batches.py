@@ -129,7 +129,7 @@ async def test_a_drain_writes_what_was_taken_without_waiting_for_more() -> None:
     await settled()
     store.lane.begin_drain()
     await store.submit(2)
-    assert store.source.forgotten == [2], "a record that comes during a drain is not waited for"
+    assert len(store.lane.ledger) == 2, "a record that comes during a drain is not taken"
     await eventually(lambda: store.acked == [0, 1])
     await settled()
     assert store.lane.running == 0
@@ -156,7 +156,7 @@ async def test_abandoning_cancels_the_write_and_forgets_everything() -> None:
     await settled()
     assert store.written == []
     assert store.acked == []
-    assert store.source.forgotten == [0, 1, 2]
+    assert len(store.lane.ledger) == 0
     assert store.lane.running == 0
 
 

@@ -129,7 +129,7 @@ def collected(collector: WorkerCollector) -> dict[tuple[str, tuple[str, ...]], f
 
 def test_the_state_of_a_worker_is_read_when_it_is_asked_for() -> None:
     source = FakeSource()
-    window, merge = FakeStage(Ledger(source)), FakeStage(Ledger(source), running=1)
+    window, merge = FakeStage(Ledger()), FakeStage(Ledger(), running=1)
     entries = [window.ledger.open(source.event(offset, topic="chat")) for offset in range(4)]
     for entry in entries[:2]:
         window.ledger.close(entry)
@@ -159,8 +159,7 @@ def test_the_state_of_a_worker_is_read_when_it_is_asked_for() -> None:
 
 
 def all_metrics() -> Iterator[Metric]:
-    source = FakeSource()
-    stage = FakeStage(Ledger(source))
+    stage = FakeStage(Ledger())
     yield from metrics.REGISTRY.collect()
     yield from WorkerCollector(stage, {}, {"window": lambda _place: 0}, 1).collect()
 
