@@ -18,7 +18,7 @@ _PAGE: Final = """\
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<title>profilestream bench: {{ report.command }}</title>
+<title>{{ report.command }}</title>
 <style>
 :root { color-scheme: light dark; --ink: #1c2330; --soft: #5c6675; --paper: #fff; --grid: #dfe3e8; --good: #17743a;
   --bad: #b3261e; --c0: #1f6feb; --c1: #c4570b; --c2: #1a7f4b; --c3: #8250df; --c4: #bf3989; --c5: #4d6b8a;
@@ -43,7 +43,7 @@ svg .line{{ number }} { stroke: var(--c{{ number }}); } svg circle.line{{ number
 </style>
 </head>
 <body>
-<h1>profilestream bench: {{ report.command }}</h1>
+<h1>{{ report.command }}</h1>
 <p class="where">{{ report.machine }}</p>
 <p class="where">{% for name, version in report.machine.versions.items() %}{{ name }} {{ version }}
 {%- if not loop.last %}, {% endif %}{% endfor %}</p>

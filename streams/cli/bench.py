@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -68,6 +69,7 @@ _output = click.Path(dir_okay=False, allow_dash=True, path_type=Path)
 )
 @click.option("--json", "json_file", type=_output, metavar="FILE", help="Write the report as JSON; - prints it.")
 @click.option("--html", "html_file", type=_output, metavar="FILE", help="Write it as one page with plots.")
+@click.option("--markdown", "markdown_file", type=_output, metavar="FILE", help="Write it as a page without plots.")
 @settings_options
 @click.pass_context
 def bench(
@@ -77,6 +79,7 @@ def bench(
     preset: str | None,
     json_file: Path | None,
     html_file: Path | None,
+    markdown_file: Path | None,
     **given: Any,
 ) -> None:
     """Send made-up traffic through workers of its own, and report what it took.
@@ -105,13 +108,27 @@ def bench(
 
     chosen = PRESETS[preset] if preset else PLAIN
     plan = _changed(chosen.plan, given)
-    for file in (json_file, html_file):
+    for file in (json_file, html_file, markdown_file):
         if file is not None and file != _STDOUT and not file.absolute().parent.is_dir():
             raise CommandFailed(f"the folder of {file} does not exist: make it, or name another file")
-    report = run(_bench(f"bench {preset or ''}".rstrip(), chosen.perform, plan, options))
-    _write(report, json_file, html_file)
+    report = run(_bench(_command(preset, given), chosen.perform, plan, options))
+    _write(report, chosen.help.rstrip("."), json_file, html_file, markdown_file)
     if report.problems:
         ctx.exit(EXIT_FAILED)
+
+
+def _command(preset: str | None, given: Mapping[str, Any]) -> str:
+    """Return what measures the same again."""
+    words = ["profilestream", "bench", *([preset] if preset else [])]
+    for name, value in given.items():
+        option = f"--{name.replace('_', '-')}"
+        if name == "sets":
+            words += [word for each in value for word in ("--set", each)]
+        elif value is True:
+            words.append(option)
+        elif value is not None and value is not False:
+            words += [option, str(value)]
+    return shlex.join(words)
 
 
 def _changed(plan: Plan, given: Mapping[str, Any]) -> Plan:
@@ -219,16 +236,24 @@ async def _bench(command: str, perform: Callable[..., Any], plan: Plan, options:
     return Report(command=command, machine=machine, findings=tuple(findings), runs=tuple(reports))
 
 
-def _write(report: Report, json_file: Path | None, html_file: Path | None) -> None:
+def _write(
+    report: Report, title: str, json_file: Path | None, html_file: Path | None, markdown_file: Path | None
+) -> None:
+    from benchmarks.load.markdown import markdown
     from benchmarks.load.page import page
     from benchmarks.load.terminal import print_report
     from schemas.codec import encode
 
     printed = False
-    for file, content in ((json_file, encode), (html_file, lambda one: page(one).encode())):
+    forms: tuple[tuple[Path | None, Callable[[], bytes]], ...] = (
+        (json_file, lambda: encode(report) + b"\n"),
+        (html_file, lambda: page(report).encode() + b"\n"),
+        (markdown_file, lambda: markdown(report, title).encode()),
+    )
+    for file, content in forms:
         if file is None:
             continue
-        data = content(report) + b"\n"
+        data = content()
         if file == _STDOUT:
             printed = True
             click.echo(data, nl=False)

@@ -52,9 +52,9 @@ def report_of(folder: Path, arguments: Sequence[str]) -> Report:
 
 @pytest.mark.timeout(LIMIT)
 def test_every_message_of_a_run_is_accounted_for(tmp_path: Path) -> None:
-    page = tmp_path / "report.html"
+    page, kept = tmp_path / "report.html", tmp_path / "report.md"
     traffic = ["--messages", "2000", "--users", "100", "--telling", "0.1", "--zipf", "1", "--late", "0.1"]
-    (run,) = report_of(tmp_path, [*traffic, "--duplicates", "0.05", "--html", str(page)]).runs
+    (run,) = report_of(tmp_path, [*traffic, "--duplicates", "0.05", "--html", str(page), "--markdown", str(kept)]).runs
     account = run.account
     assert account.problems == ()
     assert account.sent == account.accounted == 2_000
@@ -73,6 +73,7 @@ def test_every_message_of_a_run_is_accounted_for(tmp_path: Path) -> None:
     assert run.moments
     assert run.settings == {"embedding.kind": "hash"}
     assert "<svg" in page.read_text()
+    assert f"profilestream bench {' '.join(traffic)} --duplicates 0.05\n" in kept.read_text()
     assert left_behind(tmp_path) == []
 
 

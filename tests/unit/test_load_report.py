@@ -16,6 +16,7 @@ from rich.console import Console
 from benchmarks.load.charts import Chart, Line, tick_step
 from benchmarks.load.following import End, Latency, Seen, model_seconds
 from benchmarks.load.machine import Machine, this_machine
+from benchmarks.load.markdown import markdown
 from benchmarks.load.measure import Reading, read_metrics, total
 from benchmarks.load.page import page
 from benchmarks.load.plan import Plan
@@ -102,7 +103,7 @@ def report(name: str = "load", problem: str = "") -> Report:
         moments=moments,
     )
     finding = Finding(what=name, value="1,000", target="at least 2,000", met=False)
-    return Report(command=f"bench {name}", machine=machine, findings=(finding,), runs=(run,))
+    return Report(command=f"profilestream bench {name}", machine=machine, findings=(finding,), runs=(run,))
 
 
 class _Nesting(HTMLParser):
@@ -325,3 +326,13 @@ def test_latencies_count_from_a_time_on() -> None:
     assert (memo.lane, memo.total.count, memo.total.most) == ("memo", 1, 500.0)
     assert round(memo.added.most) == 100
     assert lane_latencies(seen, 130.0) == ()
+
+
+def test_a_page_of_markdown_has_what_the_terminal_shows() -> None:
+    text = markdown(report("load"), "How fast it is")
+    assert text.startswith("# How fast it is\n\n```sh\nprofilestream bench load\n```\n")
+    assert "| load | at least 2,000 | **1,000, missed** |" in text
+    assert "## load" in text
+    assert "| throughput | 250 messages/s to archived deltas, 5 flushes/s, 3 deltas/s, over 4.0 s" in text
+    assert "commit abc" in text
+    assert "**Does not add up:** load: lost.\n" in markdown(report("load", problem="lost"), "x")
