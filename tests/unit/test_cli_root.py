@@ -204,7 +204,10 @@ def test_version(environment: dict[str, str]) -> None:
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
 )
-def test_known_errors_are_their_own_sentence(error: Exception, code: int, sentence: str) -> None:
+def test_known_errors_are_their_own_sentence(
+    error: Exception, code: int, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))  # where no `profilestream up` of this machine is known
     assert explain(error) == (sentence, code)
 
 
