@@ -28,6 +28,9 @@ _MISCONFIGURED: Final = {
     401: "the model server does not accept the API key: check OPENAI_API_KEY or the setting model.api_key",
     403: "the API key may not use this model: check the setting model.name and the key's rights",
     404: "the model server does not know the model or the path: check the settings model.name and model.base_url",
+    **dict.fromkeys(
+        (301, 302, 303, 307, 308), "the model server redirects, which is not followed: check the setting model.base_url"
+    ),
 }
 """Answers that no record is to blame for: every record waits until somebody has mended the settings."""
 
@@ -211,7 +214,7 @@ class ModelClient:
             except (TimeoutError, OSError, aiohttp.ClientConnectionError, aiohttp.ClientPayloadError) as error:
                 trouble = self._connection_trouble(error)
             except (aiohttp.ClientError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-                trouble = _Trouble("bad_response", self._clean(f"the model server's answer is malformed: {error}"))
+                trouble = _Trouble("bad_response", self._clean(f"the model server's answer is no completion: {error}"))
             if record.attempts >= self._settings.attempts:
                 if trouble.reason in _AWAY:
                     raise DependencyDown(f"{trouble.reason}: {trouble.detail}", trouble.retry_after) from None

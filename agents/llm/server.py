@@ -19,6 +19,7 @@ import msgspec
 import openai
 
 from schemas.codec import encode
+from streams.settings import without_credentials
 
 _COMPLETIONS: Final = "chat/completions"
 _KEPT: Final = 5.0
@@ -36,7 +37,7 @@ class Refused(Exception):
 
     Attributes:
         status: HTTP status, 300 or more.
-        message: the server's own words.
+        message: the server's own words; where it redirects, the address.
         parameter: of the request that is to blame, empty when the server does not say.
         headers: of the answer.
     """
@@ -73,10 +74,14 @@ class CompletionServer:
             Refused: the server answers with an error.
             aiohttp.ClientError: it cannot be reached, or the connection was lost.
         """
-        async with self._opened().post(self.url, data=encode(body), proxy=self._proxy) as response:
+        # What users say goes to the server that is set, and to no other.
+        sent = self._opened().post(self.url, data=encode(body), proxy=self._proxy, allow_redirects=False)
+        async with sent as response:
             answer = await response.read()
-            if response.status >= 300:  # redirections have been followed
+            if response.status >= 300:
                 message, parameter = _said(answer.decode("utf-8", "replace"))
+                if location := response.headers.get("Location"):
+                    message = f"to {without_credentials(location)}"
                 raise Refused(response.status, message or response.reason or "", parameter, response.headers)
             return answer
 

@@ -108,6 +108,8 @@ def bench(
 
     chosen = PRESETS[preset] if preset else PLAIN
     plan = _changed(chosen.plan, given)
+    if (json_file, html_file, markdown_file).count(_STDOUT) > 1:
+        raise click.UsageError("standard output takes one of --json, --html and --markdown: name files for the others")
     for file in (json_file, html_file, markdown_file):
         if file is not None and file != _STDOUT and not file.absolute().parent.is_dir():
             raise CommandFailed(f"the folder of {file} does not exist: make it, or name another file")

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _LIMIT: Final = 30.0
 """Seconds that a check may take."""
 
+_MODEL_LIMIT: Final = 10.0
 _EMBEDDING_LIMIT: Final = 60.0
 """Likewise where a model has to be loaded first."""
 
@@ -268,6 +269,14 @@ async def _model(settings: Settings, up: Announcement | None = None) -> str:
     return f"the worker of `profilestream up` uses {up.processor}; by the settings of this shell, {found}"
 
 
+class _Model(msgspec.Struct):
+    id: str
+
+
+class _Models(msgspec.Struct):
+    data: list[_Model]
+
+
 async def _model_named(settings: Settings) -> str:
     from streams.processors import half_named, uses_model
 
@@ -281,25 +290,40 @@ async def _model_named(settings: Settings) -> str:
             else "rules decide, as model.processor says"
         )
 
-    from openai import APIConnectionError, APIStatusError, AsyncOpenAI
+    from openai import APIConnectionError, APIStatusError, AsyncOpenAI, DefaultAsyncHttpxClient
 
     where = without_credentials(model.base_url)
     key = model.api_key.get_secret_value()
-    async with AsyncOpenAI(base_url=model.base_url, api_key=key or "none", max_retries=0, timeout=10.0) as client:
+    http = DefaultAsyncHttpxClient(follow_redirects=False)
+    async with AsyncOpenAI(base_url=model.base_url, api_key=key or "none", max_retries=0, http_client=http) as client:
         try:
-            names = {one.id async for one in client.models.list()}
+            async with asyncio.timeout(_MODEL_LIMIT):  # the client's own is one of silence
+                answer = (await client.models.with_raw_response.list()).http_response
+            names = {one.id for one in msgspec.json.decode(answer.content, type=_Models).data}
+        except TimeoutError as error:
+            raise _Wrong(
+                f"{where} gives no answer within {_MODEL_LIMIT:g} s", "see whether it is overloaded"
+            ) from error
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            kind = answer.headers.get("content-type", "of no type").partition(";")[0]
+            raise _Wrong(
+                f"{where} answers with something that is no list of models ({kind})",
+                f"check model.base_url ({variable('model.base_url')}): it mostly ends with /v1",
+            ) from error
         except APIConnectionError as error:
             raise _unreachable("model.base_url", where, start="") from error
         except APIStatusError as error:
             if error.status_code in {401, 403}:
                 raise _Wrong(
-                    f"{where} asks for a key, and model.api_key {'is refused' if key else 'is not set'}",
-                    f"set OPENAI_API_KEY or {variable('model.api_key')}",
+                    f"{where} does not accept the key" if key else f"{where} asks for a key, and none is set",
+                    f"{'check' if key else 'set'} OPENAI_API_KEY or {variable('model.api_key')}",
                 ) from error
             if error.status_code == HTTPStatus.NOT_FOUND:
                 return f"{where} answers, but does not list its models; {model.name} will be asked for"
+            to = error.response.headers.get("location", "")
             raise _Wrong(
-                f"{where} answers with status {error.status_code}",
+                f"{where} answers with status {error.status_code}"
+                + (f", a redirect to {without_credentials(to)}, which is not followed" if to else ""),
                 f"check model.base_url ({variable('model.base_url')}) and the server's log",
             ) from error
     wanted = {model.name, model.summary_name or model.name}

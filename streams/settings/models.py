@@ -80,8 +80,18 @@ class KafkaSettings(_Group):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if self.security_protocol.startswith("SASL") and not self.sasl_username:
-            raise ValueError("kafka.sasl_username is empty, but kafka.security_protocol asks for it")
+        protocol = f"kafka.security_protocol is {self.security_protocol}"
+        login = {
+            "kafka.sasl_username": self.sasl_username,
+            "kafka.sasl_password": self.sasl_password.get_secret_value(),
+        }
+        if self.security_protocol.startswith("SASL"):
+            if empty := " and ".join(name for name, value in login.items() if not value):
+                raise ValueError(f"{empty} must be set, since {protocol}")
+        elif useless := " and ".join(name for name, value in login.items() if value):
+            raise ValueError(f"{useless} must not be set, or with SASL_SSL or SASL_PLAINTEXT, since {protocol}")
+        if self.ssl_cafile and not self.security_protocol.endswith("SSL"):
+            raise ValueError(f"kafka.ssl_cafile must not be set, or with SSL or SASL_SSL, since {protocol}")
         if self.heartbeat_interval >= self.session_timeout:
             raise ValueError("kafka.heartbeat_interval must be shorter than kafka.session_timeout")
         return self

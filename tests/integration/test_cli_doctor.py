@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -88,18 +89,30 @@ async def test_everything_that_runs_is_found_without_settings(
     assert "all topics with 4 partitions" in str(checks["Kafka"]["found"])
 
 
+WEB_PAGE, TRICKLE = -200, -201
+"""In place of a status: a page for people, and an answer whose body does not come."""
+
+
 @pytest.fixture
 def model_server() -> Iterator[tuple[str, list[int]]]:
     """An address and the status that its server answers with, to be changed."""
     status = [200]
+    silence = threading.Event()
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             body = b'{"object": "list", "data": [{"id": "small", "object": "model", "created": 0, "owned_by": "us"}]}'
-            self.send_response(status[0])
-            self.send_header("Content-Type", "application/json")
+            kind = "application/json"
+            if status[0] == WEB_PAGE:
+                body, kind = b"<html>Welcome</html>", "text/html; charset=utf-8"
+            self.send_response(abs(status[0]))
+            self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(body)))
+            if status[0] == 307:
+                self.send_header("Location", "http://me:pw-4711@model.invalid/v1/models")
             self.end_headers()
+            if status[0] == TRICKLE:
+                silence.wait(60)
             self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
@@ -108,6 +121,7 @@ def model_server() -> Iterator[tuple[str, list[int]]]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}/v1", status
+    silence.set()
     server.shutdown()
     server.server_close()
 
@@ -118,9 +132,12 @@ def model_server() -> Iterator[tuple[str, list[int]]]:
         (200, "k", "small", True, "answers and has small"),
         (200, "k", "other", True, "does not list other"),
         (404, "k", "small", True, "does not list its models"),
-        (401, "k", "small", False, "model.api_key is refused"),
-        (401, "", "small", False, "model.api_key is not set"),
+        (401, "k", "small", False, "does not accept the key"),
+        (401, "", "small", False, "asks for a key, and none is set"),
         (500, "k", "small", False, "answers with status 500"),
+        (307, "k", "small", False, "a redirect to http://***@model.invalid/v1/models, which is not followed"),
+        (WEB_PAGE, "k", "small", False, "answers with something that is no list of models (text/html)"),
+        (TRICKLE, "k", "small", False, "gives no answer within 10 s"),
     ],
 )
 async def test_the_model_server_is_asked(

@@ -79,6 +79,16 @@ async def test_the_request_is_the_one_that_the_sdk_sends(server: ModelServer, mo
     assert expected["openai-organization"] == "org-1"
 
 
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+async def test_what_users_say_is_sent_nowhere_else(server: ModelServer, status: int) -> None:
+    async with ModelServer() as elsewhere:
+        server.say(Reply(status=status, headers={"Location": f"{elsewhere.url}/chat/completions"}))
+        with pytest.raises(DependencyDown, match=r"redirects, which is not followed.*model\.base_url") as caught:
+            await complete(client(server))
+        assert elsewhere.url in str(caught.value)
+        assert elsewhere.requests == []
+
+
 async def test_the_environments_proxy_is_asked(server: ModelServer, monkeypatch) -> None:
     server.say(GOOD)
     monkeypatch.setenv("http_proxy", server.url.removesuffix("/v1"))

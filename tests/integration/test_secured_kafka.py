@@ -225,7 +225,7 @@ REFUSALS = {
     ),
     "plain to a port with TLS": (
         "TLS",
-        {"security_protocol": "PLAINTEXT", "sasl_username": USER, "sasl_password": PASSWORD},
+        {"security_protocol": "PLAINTEXT", "ssl_cafile": ""},
         "does not take connections by PLAINTEXT: check ",
         ("kafka.security_protocol", "kafka.bootstrap_servers"),
     ),

@@ -174,6 +174,10 @@ def test_a_file_that_is_not_there_is_a_problem(monkeypatch: pytest.MonkeyPatch) 
     "overrides",
     [
         {"kafka": {"security_protocol": "SASL_SSL"}},
+        {"kafka": {"security_protocol": "SASL_SSL", "sasl_username": "app"}},
+        {"kafka": {"sasl_username": "app", "sasl_password": "pw"}},
+        {"kafka": {"security_protocol": "SSL", "sasl_password": "pw"}},
+        {"kafka": {"ssl_cafile": __file__}},
         {"kafka": {"session_timeout": 3}},
         {"model": {"processor": "llm"}},
         {"embedding": {"kind": "openai"}},
