@@ -55,16 +55,25 @@ class _Kind:
 class OncePerWhile(logging.Filter):
     """Lets one line of a kind pass in a while, and has the next one say how many were held back.
 
-    A client that finds no broker says so at each of its tries, for each of its connections.
+    A client that finds no broker says so at each of its tries, for each of its connections; a stage that waits for a
+    model, at each try of each of its records.
 
     Args:
         loggers: names of the loggers that it is about, those below them included; the lines of others pass.
+        kind: what lines of one kind have in common, by default their template; None for a line that always passes.
         seconds: the while.
         monotonic: the clock.
     """
 
-    def __init__(self, *loggers: str, seconds: float = 30.0, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        *loggers: str,
+        kind: Callable[[logging.LogRecord], str | None] = lambda record: str(record.msg),
+        seconds: float = 30.0,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         super().__init__()
+        self._kind = kind
         self._about = [logging.Filter(name) for name in loggers]
         self._seconds = seconds
         self._monotonic = monotonic
@@ -74,8 +83,11 @@ class OncePerWhile(logging.Filter):
         """Whether the record is to be printed."""
         if not any(about.filter(record) for about in self._about):
             return True
+        common = self._kind(record)
+        if common is None:
+            return True
         now = self._monotonic()
-        name = (record.name, str(record.msg))
+        name = (record.name, common)
         kind = self._kinds.get(name)
         if kind is not None and now - kind.printed < self._seconds:
             kind.held_back += 1
@@ -90,11 +102,18 @@ class OncePerWhile(logging.Filter):
         return True
 
 
+def _trouble(record: logging.LogRecord) -> str | None:
+    """Return why a record is tried again, without after how long; None for a line that says something else."""
+    why, again, _ = record.getMessage().partition("; trying again")
+    return why if again else None
+
+
 def configure_logs(level: int = logging.INFO) -> None:
     """Set up logging for this process."""
     logging.basicConfig(level=level, format=_FORMAT, force=True)
     for handler in logging.getLogger().handlers:
         handler.addFilter(_WithoutCancellation())
         handler.addFilter(OncePerWhile("aiokafka"))
+        handler.addFilter(OncePerWhile("streams.lanes", kind=_trouble, seconds=10.0))
     for name, least in _LEAST.items():
         logging.getLogger(name).setLevel(max(level, least))

@@ -93,3 +93,18 @@ def test_a_worker_says_once_that_its_broker_is_away_and_everything_of_its_own(
     said = capsys.readouterr().err
     assert said.count("Unable connect to node 1") == 1
     assert said.count("waiting") == 3
+
+
+@pytest.mark.usefixtures("restored")
+def test_many_records_that_wait_for_the_same_say_it_once(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs()
+    lanes = logging.getLogger("streams.lanes")
+    for seconds in (0.5, 1.0, 2.0):
+        for stage, trouble in (("summary", "no model"), ("summary", "a bad key, 100%s"), ("facts", "no model")):
+            lanes.warning("%s: %s; trying again in %.1f s", stage, trouble, seconds)
+    said = [line.partition(": ")[2] for line in capsys.readouterr().err.splitlines()]
+    assert said == [
+        "summary: no model; trying again in 0.5 s",
+        "summary: a bad key, 100%s; trying again in 0.5 s",
+        "facts: no model; trying again in 0.5 s",
+    ]
