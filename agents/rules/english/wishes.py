@@ -27,7 +27,7 @@ def _manner_rules() -> tuple[Rule, ...]:
     return (
         Rule(
             "tone",
-            rf"{_ASK}(?P<manner>(?:be|keep (?:it|things|this|that|(?:your|the) {_ANSWER})|make (?:it|(?:your|the) {_ANSWER})|give(?: me)?|i want|use|only) (?:a )?{_TONE}(?:(?:,| and|, and|,? but) {_TONE})*(?: {_ANSWER})?|get (?:straight |right )?to the point|(?:answer|reply|respond|explain|write) (?:me )?(?:briefly|in (?:short sentences|one sentence)|concisely|directly|formally|casually|shortly|in (?:great |more )?detail|step by step|in plain (?:english|words|language)|in simple (?:terms|words))|go into (?:more )?detail)(?: please)?{END}",
+            rf"{_ASK}(?P<manner>(?:be|keep (?:it|things|this|that|(?:your|the) {_ANSWER})|make (?:it|(?:your|the) {_ANSWER})|give(?: me)?|i want|use|only) (?:a )?{_TONE}(?:(?:,| and|, and|,? but) {_TONE})*(?: {_ANSWER})?|get (?:straight |right )?to the point|(?:answer|reply|respond|explain|write) (?:me )?(?:briefly|in (?:short sentences|one sentence)|concisely|directly|formally|casually|shortly|in (?:great |more )?detail|step by step|in plain (?:english|words|language)|in simple (?:terms|words))|go into (?:more )?detail)(?: please| when(?:ever)? you (?:answer|reply|respond|write)(?: to)?(?: me)?)*{END}",
             (Give(manner, "{manner}"),),
             from_opening=True,
         ),

@@ -92,6 +92,7 @@ STATEMENTS: dict[str, list[str]] = {
     "I go running every morning.": ["exercise_habits=go running every morning"],
     # wishes
     "Please keep it short.": ["communication_preferences=keep it short"],
+    "Please keep it short when you answer.": ["communication_preferences=keep it short"],
     "Please answer in French.": ["communication_preferences=answer in French"],
     "My goal is to run a marathon.": ["goals=run a marathon"],
     "I'm planning a trip to Norway.": ["plans=a trip to Norway"],
