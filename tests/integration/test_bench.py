@@ -53,7 +53,7 @@ def report_of(folder: Path, arguments: Sequence[str]) -> Report:
 @pytest.mark.timeout(LIMIT)
 def test_every_message_of_a_run_is_accounted_for(tmp_path: Path) -> None:
     page, kept = tmp_path / "report.html", tmp_path / "report.md"
-    traffic = ["--messages", "2000", "--users", "100", "--telling", "0.1", "--zipf", "1", "--late", "0.1"]
+    traffic = ["--messages", "2000", "--users", "100", "--telling", "0.1", "--zipf", "1.0", "--late", "0.1"]
     (run,) = report_of(tmp_path, [*traffic, "--duplicates", "0.05", "--html", str(page), "--markdown", str(kept)]).runs
     account = run.account
     assert account.problems == ()
