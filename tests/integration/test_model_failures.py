@@ -47,7 +47,7 @@ STAGES = ("summary", "extract", "tag", "merge", "facts", "preferences", "relatio
 COMPARING = {"merge", "relation"}
 """Stages that ask only where there is something to compare with: at the second message."""
 
-TIMEOUT = 1.0
+TIMEOUT = 2.0
 RETRY_AFTER = 1.2
 FAULTS = {
     "overloaded": Reply(status=429, headers={"Retry-After": str(RETRY_AFTER)}),
