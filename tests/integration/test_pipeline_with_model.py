@@ -27,6 +27,7 @@ PROSE_AT = {5, 60}
 """Far apart: an answer that is prose twice over fails its flush, as it should."""
 
 
+@pytest.mark.long
 async def test_a_troubled_model_costs_time_and_nothing_else() -> None:
     chance = random.Random(3)
     model = ScriptedModel(PipelineConfig())

@@ -170,6 +170,7 @@ async def test_messages_go_in_and_deltas_come_out_over_a_login(
     assert PASSWORD not in "".join(printed)
 
 
+@pytest.mark.long
 async def test_tls_without_a_login(secured: SecureKafka, chat: Path) -> None:
     kafka = own_names(secured.tls_servers) | ways(secured)["TLS"]
     env = environment({"kafka": kafka})

@@ -47,7 +47,9 @@ def test_a_login_over_tls() -> None:
 
 
 def test_a_login_without_tls_has_no_context() -> None:
-    options = client_options(KafkaSettings(security_protocol="SASL_PLAINTEXT", sasl_username="me"))
+    options = client_options(
+        KafkaSettings(security_protocol="SASL_PLAINTEXT", sasl_username="me", sasl_password=SecretStr("pw"))
+    )
     assert options["sasl_mechanism"] == "PLAIN"
     assert "ssl_context" not in options
 
@@ -89,7 +91,7 @@ def test_a_broker_that_is_silent_is_named_with_its_setting(error: Exception | No
 
 
 def test_a_broker_that_may_refuse_the_login() -> None:
-    kafka = KafkaSettings(security_protocol="SASL_PLAINTEXT", sasl_username="me")
+    kafka = KafkaSettings(security_protocol="SASL_PLAINTEXT", sasl_username="me", sasl_password=SecretStr("pw"))
     assert "does not accept this client" in str(unavailable(kafka))
     assert "kafka.sasl_*" in str(unavailable(kafka))
 
