@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
 from importlib import resources
-from itertools import accumulate, product
+from itertools import product
 from typing import Final, get_args
 
 import msgspec
@@ -218,12 +218,9 @@ def _plain(phrase: str) -> str:
 
 
 def _outside(spans: list[tuple[int, int]], words: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the words, each with its beginning and bits, that begin in none of the spans."""
-    if not spans:
-        return words
-    spans.sort()
+    """Return the words, each with its beginning and bits, that begin in none of the spans, which come in order."""
     starts = [start for start, _ in spans]
-    reach = [0, *accumulate((end for _, end in spans), max)]
+    reach = [0, *(end for _, end in spans)]
     return [(start, bits) for start, bits in words if reach[bisect_right(starts, start)] <= start]
 
 

@@ -58,7 +58,7 @@ class CompletionServer:
         key: empty for a server that needs none.
     """
 
-    def __init__(self, base_url: str | None, key: str) -> None:
+    def __init__(self, base_url: str, key: str) -> None:
         sdk = openai.AsyncOpenAI(api_key=key or _NO_KEY, base_url=base_url, max_retries=0)
         headers = {**sdk.default_headers, **sdk.auth_headers}
         self.url = f"{str(sdk.base_url).rstrip('/')}/{_COMPLETIONS}"
