@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import ssl
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
@@ -23,7 +22,7 @@ from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 
 from streams.delivery import PromptDelivery
-from streams.kafka import MAX_RECORD_BYTES
+from streams.kafka import MAX_RECORD_BYTES, trusted
 from streams.lifecycle import Lifecycle
 from streams.records import Event
 from streams.settings import Settings
@@ -240,7 +239,7 @@ def _credentials(settings: Settings) -> Any:
     kafka = settings.kafka
     context = None
     if kafka.security_protocol in {"SSL", "SASL_SSL"}:
-        context = ssl.create_default_context(cafile=kafka.ssl_cafile or None)
+        context = trusted(kafka)
     if kafka.security_protocol.startswith("SASL"):
         return faust.SASLCredentials(
             username=kafka.sasl_username,

@@ -81,11 +81,16 @@ def client_options(kafka: KafkaSettings) -> dict[str, Any]:
             "sasl_plain_password": kafka.sasl_password.get_secret_value(),
         }
     if kafka.security_protocol.endswith("SSL"):
-        options["ssl_context"] = _ssl_context(kafka)
+        options["ssl_context"] = trusted(kafka)
     return options
 
 
-def _ssl_context(kafka: KafkaSettings) -> ssl.SSLContext:
+def trusted(kafka: KafkaSettings) -> ssl.SSLContext:
+    """Return what the broker's certificate is checked by.
+
+    Raises:
+        KafkaUnavailable: when the file of certificates cannot be read as one.
+    """
     try:
         return ssl.create_default_context(cafile=kafka.ssl_cafile or None)
     except OSError as error:
