@@ -17,6 +17,7 @@ from aiokafka.errors import (
     NodeNotReadyError,
     RequestTimedOutError,
 )
+from profilestream_client.closing import close_whole
 
 from streams.settings import KafkaSettings, variable
 
@@ -140,7 +141,7 @@ async def producer(kafka: KafkaSettings) -> AsyncIterator[AIOKafkaProducer]:
     try:
         yield client
     finally:
-        await client.stop()
+        await close_whole(client.stop())
 
 
 @asynccontextmanager
@@ -163,7 +164,7 @@ async def consumer(
     try:
         yield client
     finally:
-        await client.stop()
+        await close_whole(client.stop())
 
 
 @asynccontextmanager
@@ -178,7 +179,7 @@ async def admin(kafka: KafkaSettings) -> AsyncIterator[AIOKafkaAdminClient]:
     try:
         yield client
     finally:
-        await client.close()
+        await close_whole(client.close())
 
 
 async def cluster_id(kafka: KafkaSettings) -> str:
@@ -199,10 +200,10 @@ async def _start(client: Any, kafka: KafkaSettings, stop: Any) -> None:
         async with asyncio.timeout(CONNECT_TIMEOUT):
             await client.start()
     except (KafkaError, TimeoutError, OSError) as error:
-        await stop()
+        await close_whole(stop())
         raise await _explained(kafka, error) from error
     except BaseException:
-        await stop()
+        await close_whole(stop())
         raise
 
 

@@ -10,6 +10,7 @@ from typing import Self
 
 from aiokafka import AIOKafkaProducer
 
+from profilestream_client.closing import close_whole
 from profilestream_client.connection import Connection
 from profilestream_client.context import Embed, read_context
 from profilestream_client.errors import InvalidMessage, PublishFailed
@@ -232,4 +233,4 @@ class Client:
     async def _drop_producer(self) -> None:
         producer, self._producer = self._producer, None
         if producer is not None:
-            await producer.stop()
+            await close_whole(producer.stop())

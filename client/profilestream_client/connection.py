@@ -18,6 +18,7 @@ from aiokafka.errors import (
     RequestTimedOutError,
 )
 
+from profilestream_client.closing import close_whole
 from profilestream_client.errors import KafkaUnavailable, TopicMissing
 from profilestream_client.refusals import find_refusal
 
@@ -169,7 +170,7 @@ async def find_topic(connection: Connection, name: str) -> Topic:
     except (KafkaError, OSError) as error:
         raise connection.unavailable(error) from error
     finally:
-        await client.close()
+        await close_whole(client.close())
     partitions = next((len(topic["partitions"]) for topic in topics if topic["topic"] == name), 0)
     if not partitions:
         raise TopicMissing(
@@ -189,11 +190,11 @@ async def start(connection: Connection, client: Any, stop: Any) -> None:
         async with asyncio.timeout(CONNECT_TIMEOUT):
             await client.start()
     except (KafkaError, TimeoutError, OSError) as error:
-        await stop()
+        await close_whole(stop())
         refusal = await find_refusal(connection.options()) if isinstance(error, KafkaConnectionError) else None
         if refusal is not None:
             raise KafkaUnavailable(f"{refusal.sentence}: check {_CHECK[refusal.what]}") from error
         raise connection.unavailable(error) from error
     except BaseException:
-        await stop()
+        await close_whole(stop())
         raise

@@ -17,6 +17,7 @@ from aiokafka import AIOKafkaConsumer, ConsumerStoppedError, TopicPartition
 from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 from aiokafka.partitioner import murmur2
 
+from profilestream_client.closing import close_whole
 from profilestream_client.connection import Connection, Topic, find_topic, start
 from profilestream_client.errors import PositionLost
 from profilestream_client.position import Position
@@ -167,7 +168,7 @@ class Subscription:
         self._buffer.clear()
         consumer, self._consumer = self._consumer, None
         if consumer is not None:
-            await consumer.stop()
+            await close_whole(consumer.stop())
 
     def _delta(self, record: Any) -> ProfileDelta | None:
         """Return what a record holds if it is of a user that is wanted and not a repeat."""
@@ -240,10 +241,10 @@ class Subscription:
             for place, offset in offsets.items():
                 consumer.seek(place, offset)
         except (KafkaError, TimeoutError) as error:
-            await consumer.stop()
+            await close_whole(consumer.stop())
             raise self._connection.unavailable(error) from error
         except BaseException:
-            await consumer.stop()
+            await close_whole(consumer.stop())
             raise
         self._offsets = {place.partition: offset for place, offset in offsets.items()}
         self._topic, self._consumer = topic, consumer
