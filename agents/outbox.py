@@ -97,9 +97,10 @@ class Outbox:
 
     def state(self, key: bytes) -> WindowState | None:
         """Return a user's record as it will be once everything is sent."""
-        pending = self._unsent.get(key)
-        state = next((unsent.state for unsent in reversed(pending or ()) if unsent.state), None)
-        return state or self._table.read(key)
+        for unsent in reversed(self._unsent.get(key, ())):
+            if unsent.state:
+                return unsent.state
+        return self._table.read(key)
 
     def put(self, key: bytes, emission: Emission) -> None:
         """Send an emission after the earlier ones of its user."""

@@ -88,5 +88,5 @@ class DeadLetters:
 
 def written_at(message: Message) -> float:
     """Return when a record was written first, in seconds since the epoch: before it was sent again, if it was."""
-    first = first_timestamp(header_items(message.headers))
+    first = first_timestamp(header_items(message.headers)) if message.headers else None
     return message.timestamp if first is None else first / 1000

@@ -21,7 +21,7 @@ from faust.transport.consumer import Consumer
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 
-from streams.delivery import PromptDelivery
+from streams.delivery import BulkDelivery, PromptDelivery
 from streams.kafka import MAX_RECORD_BYTES, trusted
 from streams.lifecycle import Lifecycle
 from streams.records import Event
@@ -36,7 +36,7 @@ wake when it does: with batches of 64 KiB that was a third of what the window ag
 _DAYS: Final = 86_400.0
 
 
-class PipelineConsumer(PromptDelivery, driver.Consumer):
+class PipelineConsumer(BulkDelivery, PromptDelivery, driver.Consumer):
     """A consumer that goes back in every partition, and waits for this program's own work only."""
 
     _next_poll = 0.0
@@ -50,11 +50,11 @@ class PipelineConsumer(PromptDelivery, driver.Consumer):
         if (wait := self._next_poll - loop.time()) > 0:
             await asyncio.sleep(wait)
         self._next_poll = loop.time() + cast(PipelineApp, self.app).poll_interval
-        taken = 0
+        taken = -self.handed_over
         async for record in super().getmany(timeout):
             taken += 1
             yield record
-        if taken >= _POLL_RECORDS:
+        if taken + self.handed_over >= _POLL_RECORDS:
             self._next_poll = 0.0
 
     async def seek_to_committed(self) -> Mapping[TP, int]:
