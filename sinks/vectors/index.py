@@ -157,14 +157,15 @@ class VectorIndex:
         if forgotten:
             await self._delete(older_than(forgotten))
         points = list(by_point(deltas, forgotten).items())
-        changed_users = dict.fromkeys(forgotten)
+        changed = dict(forgotten)
         for start in range(0, len(points), _POINTS_PER_REQUEST):
-            changed_users.update(dict.fromkeys(await self._apply(dict(points[start : start + _POINTS_PER_REQUEST]))))
-        users = list(changed_users)
+            for user, version in await self._apply(dict(points[start : start + _POINTS_PER_REQUEST])):
+                changed[user] = max(version, changed.get(user, 0))
+        users = list(changed.items())
         for start in range(0, len(users), USERS_AT_ONCE):
-            self.guard()
             with self._errors():
-                await renew_users(self._client, self.collection, users[start : start + USERS_AT_ONCE])
+                some = dict(users[start : start + USERS_AT_ONCE])
+                await renew_users(self._client, self.collection, some, self.guard)
 
     async def apply_events(self, events: Sequence[FlushEvent]) -> None:
         """Write the gists of flushes; all of them are durable when this returns, and repeats are harmless.
@@ -326,22 +327,22 @@ class VectorIndex:
             selector = models.FilterSelector(filter=condition)
             await self._client.delete(self.collection, points_selector=selector, wait=True)
 
-    async def _apply(self, by_id: Mapping[str, Sequence[ProfileDelta]]) -> list[User]:
+    async def _apply(self, by_id: Mapping[str, Sequence[ProfileDelta]]) -> list[tuple[User, int]]:
         """Compare with what is stored, embed what is new, and send everything as one request.
 
-        Returns the users whose own vector has to be made anew. That includes those whose points are as they should be
-        already: a worker may have died before it came to the user.
+        Returns the users whose own vector has to be made anew, and the versions that they have come to. That includes
+        those whose points are as they should be already: a worker may have died before it came to the user.
         """
         stored = await self._stored(by_id)
         deleted: dict[str, int] = {}
         renewed: dict[str, Change] = {}
         changed: dict[str, Change] = {}
-        users: list[User] = []
+        users: list[tuple[User, int]] = []
         for point, deltas in by_id.items():
             before = stored.get(point)
             newest = deltas[-1]
             if any(delta.op != "confirm" for delta in deltas) and (before is None or before.version <= newest.version):
-                users.append(user_of(newest))
+                users.append((user_of(newest), newest.version))
             change = fold(before, deltas)
             if change is None:
                 continue
@@ -352,7 +353,7 @@ class VectorIndex:
                 renewed[point] = change
             else:
                 changed[point] = change
-                users.append(user_of(newest))
+                users.append((user_of(newest), newest.version))
         operations: list[models.UpdateOperation] = [
             models.SetPayloadOperation(
                 set_payload=models.SetPayload(payload=payload(change), filter=not_newer({point: change.delta.version}))

@@ -163,10 +163,9 @@ def gists(event: FlushEvent) -> Iterator[tuple[str, dict[str, Any]]]:
         yield gist_id(flush.flush_id, number), msgspec.to_builtins(fields)
 
 
-def user_payload(user: User, items: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the payload of the point that stands for a user, given those of the items behind its vector."""
+def user_payload(user: User, version: int) -> dict[str, Any]:
+    """Return the payload of the point that stands for a user, made of a version of their profile."""
     tenant_id, user_id = user
-    version = max(item["version"] for item in items)
     return {"tenant_id": tenant_id, "user_id": user_id, "kind": "user", "version": version}
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from qdrant_client import AsyncQdrantClient, models
 
 from sinks.embeddings import Vector
-from sinks.vectors.layout import DENSE, of_users
+from sinks.vectors.layout import DENSE, not_newer, of_users
 from sinks.vectors.points import PROFILE_KINDS, User, mean, user_payload, user_point_id
 
 POINTS_OF_A_USER: Final = 128
@@ -20,35 +20,45 @@ USERS_AT_ONCE: Final = 32
 _POINTS_PER_PAGE: Final = 128  # the client reads their JSON in the event loop: some milliseconds
 
 
-async def renew_users(client: AsyncQdrantClient, collection: str, users: Sequence[User]) -> None:
+async def renew_users(
+    client: AsyncQdrantClient, collection: str, users: Mapping[User, int], guard: Callable[[], None]
+) -> None:
     """Make the points of users from those of their slots, facts and preferences, or delete them with the last of these.
 
     Of a user with more than `POINTS_OF_A_USER` they are made of that many, the first in the order of ids, which are as
     good as random: a sample that stays the same while others come and go.
 
+    Between reading and writing a process may be suspended, and another go on in its place: it is asked again whether it
+    may write, and a point that was made of a later version stays as it is.
+
     Args:
         client: of the store.
         collection: where the points are.
-        users: `USERS_AT_ONCE` at the most, since all of their points are held at once.
+        users: and the version that each has come to; `USERS_AT_ONCE` at the most, since all of their points are held
+            at once.
+        guard: raises when this process may not write.
     """
     found = await _items(client, collection, users)
     made: list[models.PointStruct] = []
-    gone: list[models.ExtendedPointId] = []
+    gone: dict[str, int] = {}
+    versions: dict[str, int] = {}
     for user, items in found.items():
         point = user_point_id(*user)
         if not items:
-            gone.append(point)
+            gone[point] = users[user]
             continue
         vector = await asyncio.to_thread(mean, [dense_of(item) for item in items])
-        fields = user_payload(user, [item.payload or {} for item in items])
-        made.append(models.PointStruct(id=point, vector={DENSE: vector}, payload=fields))
+        versions[point] = max(users[user], *((item.payload or {})["version"] for item in items))
+        made.append(models.PointStruct(id=point, vector={DENSE: vector}, payload=user_payload(user, versions[point])))
     if gone:
-        await client.delete(collection, models.PointIdsList(points=gone), wait=True)
+        guard()
+        await client.delete(collection, models.FilterSelector(filter=not_newer(gone)), wait=True)
     if made:
-        await client.upsert(collection, made, wait=True)
+        guard()
+        await client.upsert(collection, made, wait=True, update_filter=not_newer(versions))
 
 
-async def _items(client: AsyncQdrantClient, collection: str, users: Sequence[User]) -> dict[User, list[models.Record]]:
+async def _items(client: AsyncQdrantClient, collection: str, users: Iterable[User]) -> dict[User, list[models.Record]]:
     found: dict[User, list[models.Record]] = {user: [] for user in users}
     offset: models.ExtendedPointId | None = None
     while short := [user for user, items in found.items() if len(items) < POINTS_OF_A_USER]:

@@ -12,9 +12,10 @@ from qdrant_client import AsyncQdrantClient, models
 from schemas.deltas import FlushEvent, Timings
 from schemas.ids import event_id, flush_id
 from schemas.stages import EventTag, MemoBullet, MessageRef
-from sinks.vectors import ALL_KINDS, VectorIndex
+from sinks.vectors import ALL_KINDS, VectorIndex, user_points
 from sinks.vectors.points import gist_id, mean, user_point_id
 from sinks.vectors.user_points import POINTS_OF_A_USER, USERS_AT_ONCE
+from streams.errors import DependencyDown
 from tests.integration.qdrant_fixtures import QdrantProcess
 from tests.integration.test_vector_forget import everything, forget
 from tests.integration.vector_fixtures import SAID_AT, CountingEmbedder, delta, life
@@ -193,6 +194,59 @@ class TestUsers:
         await client.close()
         await index.apply([delta("more", "of", "it", 9)])
         assert await point(user_point_id("acme", "ann")) == stale
+
+    @pytest.mark.parametrize(("late", "later"), [("milk", "golf"), ("milk", None), (None, "golf")])
+    async def test_one_that_was_held_up_between_reading_and_writing_never_replaces(
+        self,
+        index: VectorIndex,
+        point: Callable[..., Any],
+        monkeypatch: pytest.MonkeyPatch,
+        late: str | None,
+        later: str | None,
+    ) -> None:
+        """As a process that was suspended and goes on when another has taken its place."""
+        await index.apply([delta("diet", "drink", "tea", 1), delta("interest", "sport", "tennis", 2)])
+        read = user_points._items
+
+        async def held_up(*arguments: Any) -> Any:
+            found = await read(*arguments)
+            monkeypatch.undo()
+            await index.apply([delta("interest", "sport", later, 5, op="update" if later else "delete")])
+            return found
+
+        monkeypatch.setattr(user_points, "_items", held_up)
+        await index.apply([delta("diet", "drink", late, 3, op="update" if late else "delete")])
+        own = await point(user_point_id("acme", "ann"))
+        left = [await point(*slot) for slot in (("diet", "drink"), ("interest", "sport"))]
+        vectors = [item.vector["dense"] for item in left if item is not None]
+        length = sum(number**2 for number in mean(vectors)) ** 0.5
+        assert own.vector["dense"] == pytest.approx([number / length for number in mean(vectors)], abs=1e-6)
+        assert own.payload["version"] == 5
+
+    async def test_a_process_that_may_not_write_any_more_writes_none(
+        self, index: VectorIndex, point: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        await index.apply([delta("diet", "drink", "tea", 1)])
+        before = await point(user_point_id("acme", "ann"))
+        read = user_points._items
+        asleep = False
+
+        def guard() -> None:
+            if asleep:
+                raise DependencyDown("suspended")
+
+        async def suspended(*arguments: Any) -> Any:
+            nonlocal asleep
+            asleep = True
+            return await read(*arguments)
+
+        monkeypatch.setattr(user_points, "_items", suspended)
+        index.guard = guard
+        for late in ("milk", None):
+            asleep = False
+            with pytest.raises(DependencyDown):
+                await index.apply([delta("diet", "drink", late, 2)])
+            assert await point(user_point_id("acme", "ann")) == before
 
     async def test_who_is_alike_comes_first_and_only_in_the_tenant(self, index: VectorIndex) -> None:
         for user, drink in (("ann", "green tea with milk"), ("bob", "green tea with ice"), ("eve", "zzz qqq")):
