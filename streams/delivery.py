@@ -175,8 +175,8 @@ class BulkDelivery:
     def _relieve(self, place: TP, buffer: Any) -> None:
         """Read no more of a partition while a buffer with its records is nearly full."""
         if place not in self._pressure:
-            consumer = cast(Any, self)
-            self._pressure[place] = partial(consumer.on_buffer_full, place), partial(consumer.on_buffer_drop, place)
+            consumer, known = cast(Any, self), TP(*place)  # it comes as a pair of aiokafka's
+            self._pressure[place] = partial(consumer.on_buffer_full, known), partial(consumer.on_buffer_drop, known)
         full, drop = self._pressure[place]
         if buffer.in_pressure_high_state(drop):
             full()

@@ -45,6 +45,14 @@ GAPS: Final[Sequence[tuple[FailPoint, int, str]]] = (
 )
 """Fail points, at which time the worker is killed there, and records of which topic may be sent again for it."""
 
+ALWAYS: Final = {
+    ("window.after_table", 11),
+    ("merge.after_send", 25),
+    ("archive.mid_insert", 3),
+    ("index.mid_upsert", 3),
+}
+"""Those that are tried every time: one of each protocol."""
+
 
 async def run(stage: Stage, lines: Sequence[Spoken], trap: str = "") -> Run:
     """Run it with a worker that is killed at a fail point and then started again; without one, undisturbed."""
@@ -83,8 +91,7 @@ async def calm(
 
 @pytest.mark.parametrize(
     ("name", "count", "repeated"),
-    # The first time that a window is emitted is one of many.
-    [pytest.param(*gap, marks=pytest.mark.long if gap[:2] == ("window.after_table", 1) else ()) for gap in GAPS],
+    [pytest.param(*gap, marks=() if gap[:2] in ALWAYS else pytest.mark.long) for gap in GAPS],
 )
 async def test_worker_that_dies_in_a_gap(
     new_stage: NewStage, calm: Run, lines: list[Spoken], name: FailPoint, count: int, repeated: str
@@ -109,6 +116,7 @@ async def send_bad(kafka: KafkaSettings, count: int) -> None:
             await client.send_and_wait(Topics.of(kafka).messages, key=b"one:user:1", value=b"{", partition=number % 2)
 
 
+@pytest.mark.long
 async def test_worker_that_dies_after_it_has_parked_a_record(new_stage: NewStage, lines: list[Spoken]) -> None:
     runs: list[Run] = []
     for trap in ("", "park.after_send:3"):
@@ -148,7 +156,8 @@ def said(left: Outcome) -> dict[tuple[User, str], list[tuple[object, ...]]]:
     return found
 
 
-@pytest.mark.parametrize("forgets", [pytest.param(0.0, marks=pytest.mark.long), 0.05])
+@pytest.mark.long
+@pytest.mark.parametrize("forgets", [0.0, 0.05])
 async def test_worker_that_dies_after_it_has_moved_a_message(new_stage: NewStage, forgets: float) -> None:
     """Another partitioner has sent all of a user's messages to a partition that is not the user's."""
     named = [

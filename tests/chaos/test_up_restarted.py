@@ -107,6 +107,7 @@ async def states(env: dict[str, str]) -> dict[str, tuple[str, str | None]]:
     return {one["id"]: (one["state"], one["resolved_because"]) for one in await deadletters(env, "list", "--all")}
 
 
+@pytest.mark.long
 async def test_dead_letters_and_decisions_survive_an_orderly_stop(tmp_path: Path, env: dict[str, str]) -> None:
     async with running_up(tmp_path, env):
         ids = await park_rubbish(tmp_path, env, "ada", "bea", "cleo", "dora")
@@ -157,7 +158,6 @@ async def test_dead_letters_and_decisions_survive_an_orderly_stop(tmp_path: Path
         assert await states(env) == {**left, ids["eva"]: ("open", None)}
 
 
-@pytest.mark.long
 async def test_profiles_survive_and_versions_go_on(tmp_path: Path, env: dict[str, str]) -> None:
     first = write_chat(tmp_path / "first.jsonl", said("ada", "My name is Ada.", "I live in Lyon.", "I like tea."))
     async with running_up(tmp_path, env):

@@ -207,6 +207,7 @@ async def a_new_beginning_is_made(world: World, version: int) -> None:
     assert not any(word in str(delta) for delta in new for word in ("Oslo", "Bergen", "Mette", "dog"))
 
 
+@pytest.mark.long
 async def test_a_user_of_whom_nothing_is_known_can_be_forgotten_and_again(world: World) -> None:
     first, second = await world.forget(FORGOTTEN), await world.forget(FORGOTTEN)
     assert not any(first["removed"].values())

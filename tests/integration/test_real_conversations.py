@@ -10,7 +10,7 @@ from benchmarks.accounts import account, report
 from tests.integration.pipeline_support import FAST
 from tests.support.conversations import conversation_files
 
-pytestmark = [pytest.mark.data, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.data, pytest.mark.long, pytest.mark.timeout(300)]
 
 
 async def test_every_message_is_accounted_for_and_every_user_has_a_profile() -> None:

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from aiokafka.structs import ConsumerRecord
+from aiokafka.structs import ConsumerRecord, TopicPartition
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 
@@ -80,7 +80,7 @@ class Polls:
         if poll is None:
             self._stopped.set()
             return {}
-        return poll
+        return {TopicPartition(*place): batch for place, batch in poll.items()}  # as aiokafka has it
 
     async def begin(self) -> None:
         for channel in self.channels:
