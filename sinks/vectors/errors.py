@@ -6,10 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import httpx
-from qdrant_client.common.client_exceptions import QdrantException, ResourceExhaustedResponse
-from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
 from sinks.errors import SinkRejected, SinkUnavailable
+from sinks.vectors.qdrant import (
+    QdrantException,
+    ResourceExhaustedResponse,
+    ResponseHandlingException,
+    UnexpectedResponse,
+)
 
 
 @contextmanager

@@ -9,8 +9,6 @@ from datetime import datetime
 from typing import Any, Final, TypeVar
 
 import msgspec
-from qdrant_client import AsyncQdrantClient, models
-from qdrant_client.http.exceptions import UnexpectedResponse
 
 from schemas.deltas import FlushEvent, ProfileDelta
 from sinks.embeddings import Embedder, Vector
@@ -47,6 +45,7 @@ from sinks.vectors.points import (
     user_of,
     user_point_id,
 )
+from sinks.vectors.qdrant import AsyncQdrantClient, UnexpectedResponse, models
 from sinks.vectors.search import Retrieval, SimilarUser, VectorHit, question
 from sinks.vectors.user_points import USERS_AT_ONCE, dense_of, renew_users
 

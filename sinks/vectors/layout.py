@@ -6,10 +6,9 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Final
 
-from qdrant_client import models
-
 from schemas.deltas import FlushEvent
 from sinks.vectors.points import ALL_KINDS, User
+from sinks.vectors.qdrant import models
 
 DENSE: Final = "dense"
 SPARSE: Final = "sparse"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, Final, Literal
 
 import msgspec
-from qdrant_client import models
 
 from schemas.messages import AwareDatetime
 from sinks.sparse import SparseVector
 from sinks.vectors.layout import DENSE, SPARSE, where
+from sinks.vectors.qdrant import models
 
 Retrieval = Literal["both", "dense", "sparse"]
 """By meaning and by words, by meaning alone, or by words alone."""

@@ -6,11 +6,10 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from qdrant_client import AsyncQdrantClient, models
-
 from sinks.embeddings import Vector
 from sinks.vectors.layout import DENSE, not_newer, of_users
 from sinks.vectors.points import PROFILE_KINDS, User, mean, user_payload, user_point_id
+from sinks.vectors.qdrant import AsyncQdrantClient, models
 
 POINTS_OF_A_USER: Final = 128
 """Points that a user's own vector is the mean of, at the most."""
