@@ -25,7 +25,7 @@ from streams.app import Worker
 from streams.kafka import cluster_id, consumer
 from streams.logs import configure_logs
 from streams.pipeline_file import load_pipeline
-from streams.running import run
+from streams.running import collect_seldom, run
 from streams.runtime import Runtime
 from streams.settings import Settings, load_settings
 from streams.tables import RecordTable, durable_table
@@ -109,6 +109,7 @@ async def by_agent(settings: Settings, messages: int) -> Pass:
     worker = WindowWorker(settings, config, log_id=log_id, partitions=partitions)
     window = worker.window
     await worker.start()
+    collect_seldom()  # as every worker does
     try:
         await _until(lambda: window.ledger.opened > 0, lambda: 0)
         clocks = _Clocks()

@@ -129,13 +129,20 @@ async def open_worker(settings: Settings, *, embedded: bool) -> AsyncIterator[Wo
         try:
             await worker.start()
             async with serve_metrics(settings.metrics, worker.collector) as worker.metrics_address:
-                # What is there by now stays: a full collection of garbage, which stops everything, need not look at it.
-                gc.collect()
-                gc.freeze()
-                gc.set_threshold(*_COLLECTED_AFTER)
+                collect_seldom()
                 yield worker
         finally:
             await _stop_or_end(worker, settings.lanes.drain + _STOP_SECONDS, _fate(embedded))
+
+
+def collect_seldom() -> None:
+    """Have Python look for garbage less often, and never among what there is by now, which stays.
+
+    A full collection, which stops everything, need not look at it.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_COLLECTED_AFTER)
 
 
 def _fate(embedded: bool) -> str:
