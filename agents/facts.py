@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Collection, Iterable, Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from typing import Final, ParamSpec, TypeVar
 
 from msgspec.structs import replace
 
@@ -47,6 +47,9 @@ MAX_QUOTE_CHARACTERS: Final = 100
 _LEAST_SHARED: Final = 1 / 3
 """Share of a fact's words that the message must hold."""
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 _INLINE_CHARACTERS: Final = 8_000
 """What is compared at once on the event loop: some milliseconds at the most."""
 
@@ -79,7 +82,7 @@ async def read_facts(
         StageUnavailable: when it cannot now.
     """
     started = time.perf_counter()
-    given = await _own_words(batch)
+    given = await _in_place_if_short(batch, own_words, batch)
     parts = [given] if any(map(_is_own, given.messages)) else []
     if parts and budget is not None and batch.ref.token_count > budget:
         parts = await asyncio.to_thread(batch_parts, given, budget)
@@ -96,7 +99,7 @@ async def read_facts(
     )
     if failures and len(failures) == _asked(batch):
         raise StageFailed(failures[0][1].reason, failures[0][1].detail, calls)
-    answer = await asyncio.to_thread(_checked, batch, given, found, facts, preferences)
+    answer = await _in_place_if_short(batch, _checked, batch, given, found, facts, preferences)
     answer = replace(
         answer,
         calls=calls,
@@ -150,10 +153,14 @@ def _failures(halves: Sequence[_Both]) -> list[tuple[StageName, StageFailed]]:
     return failures
 
 
-async def _own_words(batch: FlushBatch) -> FlushBatch:
+async def _in_place_if_short(batch: FlushBatch, read: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Call a function that reads the message of a batch: in a thread when that takes longer than the loop may wait.
+
+    Going to a thread and back takes longer than to read a short one, twice until others let go of the interpreter.
+    """
     if sum(len(message.content) for message in batch.messages) <= _INLINE_CHARACTERS:
-        return own_words(batch)
-    return await asyncio.to_thread(own_words, batch)
+        return read(*args, **kwargs)
+    return await asyncio.to_thread(read, *args, **kwargs)
 
 
 async def _both(facts: Awaitable[FoundFacts], preferences: Awaitable[FoundPreferences]) -> _Both:

@@ -27,6 +27,7 @@ _Packed: TypeAlias = "array[float]"
 _E5_TOKENS: Final = 512  # positions that the model was trained on; beyond, the cost grows and the meaning does not
 MAX_CHARACTERS: Final = 6_000  # more than E5 takes in, and below the 8,191 tokens that OpenAI's models accept
 _DIGEST_BYTES: Final = 16
+_HASHED_IN_PLACE: Final = 500  # characters: a millisecond at the most, less than it takes to a thread and back
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 
 
@@ -134,12 +135,14 @@ class HashEmbedder:
         self.dimension = dimension
 
     async def embed_passages(self, texts: Sequence[str]) -> list[Vector]:
-        """Embed texts that will be searched, in their order."""
+        """Embed texts that will be searched, in their order; a few short ones in place."""
+        if sum(map(len, texts)) <= _HASHED_IN_PLACE:
+            return [self._embed(text) for text in texts]
         return await asyncio.to_thread(lambda: [self._embed(text) for text in texts])
 
     async def embed_query(self, text: str) -> Vector:
         """Embed a text to search with, just as a passage."""
-        return await asyncio.to_thread(self._embed, text)
+        return (await self.embed_passages([text]))[0]
 
     async def close(self) -> None:
         """Nothing is held."""

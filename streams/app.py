@@ -56,7 +56,7 @@ logger = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 _SWEEP_SECONDS: Final = 0.2
-_SINK_POLL_SECONDS: Final = 0.1
+_SINK_FETCH_SECONDS: Final = 0.1
 """The stores get batches, which wait longer than that to fill."""
 
 _FETCH_SECONDS: Final = 1.0
@@ -211,8 +211,8 @@ class Worker:
         guard = self._wakefulness.check
         vectors.guard = guard
         self._pipeline = Runtime(settings, group, partitions, guard)
-        self._archive = Runtime(settings, f"{group}-archive", partitions, guard, poll_interval=_SINK_POLL_SECONDS)
-        self._index = Runtime(settings, f"{group}-index", partitions, guard, poll_interval=_SINK_POLL_SECONDS)
+        self._archive = Runtime(settings, f"{group}-archive", partitions, guard, fetch_interval=_SINK_FETCH_SECONDS)
+        self._index = Runtime(settings, f"{group}-index", partitions, guard, fetch_interval=_SINK_FETCH_SECONDS)
         for runtime in self._runtimes:
             runtime.lifecycle.log_is_kept = not track
         windows = RecordTable(durable_table(self._pipeline.app, "windows", partitions, guard), WindowState)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -22,6 +22,7 @@ from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 
 from streams.delivery import BulkDelivery, PromptDelivery
+from streams.fetching import PacedConsumerThread
 from streams.kafka import MAX_RECORD_BYTES, trusted
 from streams.lifecycle import Lifecycle
 from streams.records import Event
@@ -39,23 +40,8 @@ _DAYS: Final = 86_400.0
 class PipelineConsumer(BulkDelivery, PromptDelivery, driver.Consumer):
     """A consumer that goes back in every partition, and waits for this program's own work only."""
 
-    _next_poll = 0.0
-
-    async def getmany(self, timeout: float) -> AsyncIterator[tuple[TP, Any]]:
-        """Take what was fetched, a little later than the time before unless that was as much as one poll takes.
-
-        Records that trickle would otherwise be fetched one by one, at several times their cost.
-        """
-        loop = asyncio.get_running_loop()
-        if (wait := self._next_poll - loop.time()) > 0:
-            await asyncio.sleep(wait)
-        self._next_poll = loop.time() + cast(PipelineApp, self.app).poll_interval
-        taken = -self.handed_over
-        async for record in super().getmany(timeout):
-            taken += 1
-            yield record
-        if taken + self.handed_over >= _POLL_RECORDS:
-            self._next_poll = 0.0
+    def _new_consumer_thread(self) -> PacedConsumerThread:
+        return PacedConsumerThread(self, loop=self.loop, beacon=self.beacon)
 
     async def seek_to_committed(self) -> Mapping[TP, int]:
         """Go back to the first record that is not acknowledged, in every partition.
@@ -114,11 +100,11 @@ class PipelineApp(faust.App):
 
     Attributes:
         guard: raises when this process may not write.
-        poll_interval: seconds between two polls, unless there is more than one takes.
+        fetch_interval: seconds from one fetch to the next, at least.
     """
 
     lifecycle: Lifecycle
-    poll_interval: float = 0.01
+    fetch_interval: float = 0.01
     guard: Callable[[], None] = staticmethod(lambda: None)
     _rebalances_begun = 0
     _rebalances_assigned = 0

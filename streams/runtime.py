@@ -36,7 +36,7 @@ class Runtime:
         group_id: consumer group of this application.
         partitions: number of partitions that every topic has.
         guard: raises when this process may not write.
-        poll_interval: seconds between two polls of its consumer (`PipelineApp`).
+        fetch_interval: seconds between two fetches of its consumer (`PipelineApp`).
         now: the wall clock.
 
     Attributes:
@@ -50,7 +50,7 @@ class Runtime:
         partitions: int,
         guard: Callable[[], None],
         *,
-        poll_interval: float = PipelineApp.poll_interval,
+        fetch_interval: float = PipelineApp.fetch_interval,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
         self.settings = settings
@@ -59,7 +59,7 @@ class Runtime:
         self.topics = Topics.of(settings.kafka)
         self.app: PipelineApp = create_app(settings, group_id)
         self.app.guard = guard
-        self.app.poll_interval = poll_interval
+        self.app.fetch_interval = fetch_interval
         self.lifecycle = self.app.lifecycle
         self.source = AppSource(self.app)
         self._channels: dict[str, faust.TopicT] = {name: self._channel(name) for name in self.topics.records()}

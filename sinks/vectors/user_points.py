@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from sinks.embeddings import Vector
@@ -41,20 +41,25 @@ async def renew_users(
     made: list[models.PointStruct] = []
     gone: dict[str, int] = {}
     versions: dict[str, int] = {}
+    means = await asyncio.to_thread(_means, found)
     for user, items in found.items():
         point = user_point_id(*user)
         if not items:
             gone[point] = users[user]
             continue
-        vector = await asyncio.to_thread(mean, [dense_of(item) for item in items])
         versions[point] = max(users[user], *((item.payload or {})["version"] for item in items))
-        made.append(models.PointStruct(id=point, vector={DENSE: vector}, payload=user_payload(user, versions[point])))
+        fields = user_payload(user, versions[point])
+        made.append(models.PointStruct(id=point, vector={DENSE: means[user]}, payload=fields))
     if gone:
         guard()
         await client.delete(collection, models.FilterSelector(filter=not_newer(gone)), wait=True)
     if made:
         guard()
         await client.upsert(collection, made, wait=True, update_filter=not_newer(versions))
+
+
+def _means(found: Mapping[User, Sequence[models.Record]]) -> dict[User, Vector]:
+    return {user: mean([dense_of(item) for item in items]) for user, items in found.items() if items}
 
 
 async def _items(client: AsyncQdrantClient, collection: str, users: Iterable[User]) -> dict[User, list[models.Record]]:

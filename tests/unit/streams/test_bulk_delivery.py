@@ -65,7 +65,7 @@ class Polls:
 
     def __init__(self, polls: Sequence[Poll], readers: Sequence[str] = ("chat",), size: int | None = None) -> None:
         self.app: PipelineApp = create_app(Settings(), "group")
-        self.app.poll_interval = 0
+        self.app.fetch_interval = 0
         if size is not None:
             self.app.conf.stream_buffer_maxsize = size
         self.consumer: Any = self.app.consumer

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator
 from unittest.mock import AsyncMock, MagicMock
 
 import pytest
@@ -84,48 +83,3 @@ async def test_it_waits_for_the_drain(monkeypatch: pytest.MonkeyPatch, consumer:
 def test_faust_waits_only_for_what_its_own_iterator_has_handed_out() -> None:
     assert "while not self.should_stop and self._unacked_messages:" in inspect.getsource(Consumer.wait_empty)
     assert "_unacked_messages" not in inspect.getsource(Conductor) + inspect.getsource(Consumer._drain_messages)
-
-
-class TestPolls:
-    """The intervals between polls, on a clock that a sleep moves on."""
-
-    @pytest.fixture
-    def slept(self, monkeypatch: pytest.MonkeyPatch, consumer: PipelineConsumer) -> list[float]:
-        now = 100.0
-        slept: list[float] = []
-
-        async def sleep(seconds: float) -> None:
-            nonlocal now
-            now += seconds
-            slept.append(round(seconds, 6))
-
-        loop = MagicMock(time=lambda: now)
-        monkeypatch.setattr("streams.faust_app.asyncio", MagicMock(get_running_loop=lambda: loop, sleep=sleep))
-        consumer.app.poll_interval = 0.01
-        return slept
-
-    async def poll(self, monkeypatch: pytest.MonkeyPatch, consumer: PipelineConsumer, records: int) -> list[object]:
-        async def getmany(_self: object, _timeout: float) -> AsyncIterator[tuple[TP, int]]:
-            for offset in range(records):
-                yield NEW, offset
-
-        monkeypatch.setattr(Consumer, "getmany", getmany)
-        return [record async for record in consumer.getmany(1.0)]
-
-    async def test_come_one_after_the_other_at_intervals(
-        self, monkeypatch: pytest.MonkeyPatch, consumer: PipelineConsumer, slept: list[float]
-    ) -> None:
-        assert await self.poll(monkeypatch, consumer, 3) == [(NEW, 0), (NEW, 1), (NEW, 2)]
-        assert slept == []
-        await self.poll(monkeypatch, consumer, 0)
-        await self.poll(monkeypatch, consumer, 1)
-        assert slept == [0.01, 0.01]
-
-    async def test_that_were_full_are_followed_by_another_at_once(
-        self, monkeypatch: pytest.MonkeyPatch, consumer: PipelineConsumer, slept: list[float]
-    ) -> None:
-        assert len(await self.poll(monkeypatch, consumer, 500)) == 500
-        await self.poll(monkeypatch, consumer, 499)
-        assert slept == []
-        await self.poll(monkeypatch, consumer, 1)
-        assert slept == [0.01]

@@ -1,0 +1,44 @@
+"""`PacedFetching`: a consumer asks the broker for records at most so often, and has at once what it is given.
+
+Records that trickle would otherwise be fetched one by one, at several times their cost. They gather at the broker and
+not here: a record that waits here, fetched, keeps those behind it from being asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer
+from aiokafka.protocol.fetch import FetchRequest
+from faust.transport.drivers import aiokafka as driver
+
+Send = Callable[..., Awaitable[Any]]
+"""Sends a request to a node of the cluster, and returns its answer."""
+
+
+def paced(send: Send, interval: float) -> Send:
+    """Return the same, with fetches from a node that begin at least `interval` seconds after each other."""
+    due: dict[Any, float] = {}
+
+    async def paced_send(node: Any, request: Any, **options: Any) -> Any:
+        if isinstance(request, FetchRequest):
+            loop = asyncio.get_running_loop()
+            if (wait := due.get(node, 0.0) - loop.time()) > 0:
+                await asyncio.sleep(wait)
+            due[node] = loop.time() + interval
+        return await send(node, request, **options)
+
+    return paced_send
+
+
+class PacedConsumerThread(driver.AIOKafkaConsumerThread):
+    """Faust's thread with a client whose fetches are as far apart as the application's `fetch_interval`."""
+
+    def _create_consumer(self, loop: asyncio.AbstractEventLoop) -> AIOKafkaConsumer:
+        consumer = super()._create_consumer(loop)
+        client: Any = consumer._client
+        interval: float = self.app.fetch_interval  # type: ignore[attr-defined]
+        client.send = paced(client.send, interval)
+        return consumer
