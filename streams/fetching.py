@@ -34,7 +34,14 @@ def paced(send: Send, interval: float) -> Send:
 
 
 class PacedConsumerThread(driver.AIOKafkaConsumerThread):
-    """Faust's thread with a client whose fetches are as far apart as the application's `fetch_interval`."""
+    """Faust's thread with a client whose fetches are as far apart as the application's `fetch_interval`.
+
+    Its event loop is of the same kind as the one it is made in, and so a fast one where that is.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, thread_loop=type(asyncio.get_running_loop())(), **kwargs)
+        self._close_thread_loop_on_stop = True  # as if Faust had made it
 
     def _create_consumer(self, loop: asyncio.AbstractEventLoop) -> AIOKafkaConsumer:
         consumer = super()._create_consumer(loop)

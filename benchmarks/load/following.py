@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from aiokafka import TopicPartition
@@ -21,6 +21,10 @@ from schemas.stages import ModelCall
 from streams.kafka import consumer
 from streams.settings import KafkaSettings
 from streams.topics import Topics
+
+_IN_CROWDS: Final[Mapping[str, Any]] = {"fetch_min_bytes": 4_000_000, "fetch_max_wait_ms": 250}
+"""Times are those of the records: fetched one by one they would cost the broker and this process more than the rest of
+what they do at a steady rate, and the workers that are measured are on the same processors."""
 
 _PARALLEL: Final = (("extract", "tag", "domain"), ("facts", "preferences"))
 """Stages that ask at the same time: the slowest of them counts."""
@@ -134,7 +138,7 @@ class Follower:
             KafkaUnavailable: when the broker does not answer.
         """
         topics = (self._names.events, self._names.deltas)
-        async with consumer(self._kafka) as client:
+        async with consumer(self._kafka, **_IN_CROWDS) as client:
             places = [TopicPartition(topic, number) for topic in topics for number in range(self._partitions)]
             client.assign(places)
             await client.seek_to_beginning(*places)

@@ -99,3 +99,11 @@ async def test_a_workers_consumer_fetches_like_that(monkeypatch: pytest.MonkeyPa
 def test_aiokafka_fetches_by_this_call() -> None:
     assert "await self._client.send(node_id, request)" in inspect.getsource(Fetcher._proc_fetch_request)
     assert "FetchRequest(" in inspect.getsource(Fetcher._get_actions_per_node)
+
+
+async def test_its_event_loop_is_of_the_workers_kind_and_closed_with_it() -> None:
+    thread: Any = create_app(Settings(), "group").consumer._thread  # type: ignore[attr-defined]
+    assert type(thread.thread_loop) is type(asyncio.get_running_loop())
+    assert thread.thread_loop is not asyncio.get_running_loop()
+    assert thread._close_thread_loop_on_stop
+    thread.thread_loop.close()
