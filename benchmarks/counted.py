@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from aiokafka import TopicPartition
-from faust.events import Event
 from faust.types import TP
 from faust.types.tuples import ConsumerMessage
 
@@ -32,6 +31,7 @@ from schemas.pipeline import Language, PipelineConfig
 from schemas.windows import WindowState
 from streams.backoff import Backoff
 from streams.dead_letters import DeadLetters
+from streams.delivery import Delivered
 from streams.embedded.services import EmbeddedServices
 from streams.kafka import consumer, producer
 from streams.partitioning import partition_for
@@ -151,7 +151,7 @@ def _event(offset: int, key: bytes, value: bytes) -> Any:
         "chat", 0, offset, _START.timestamp(), 0, [], key, value, None, len(key), len(value), TP("chat", 0)
     )
     nowhere: Any = None
-    return Event(nowhere, key, value, None, message)
+    return Delivered(nowhere, message)
 
 
 class _Nowhere:

@@ -43,6 +43,11 @@ class PacedConsumerThread(driver.AIOKafkaConsumerThread):
         super().__init__(*args, thread_loop=type(asyncio.get_running_loop())(), **kwargs)
         self._close_thread_loop_on_stop = True  # as if Faust had made it
 
+    def _stopped_set(self) -> None:
+        """Tell the thread to stop, unless it has crashed and its loop is closed: then nobody is there to be told."""
+        if not self.thread_loop.is_closed():
+            super()._stopped_set()
+
     def _create_consumer(self, loop: asyncio.AbstractEventLoop) -> AIOKafkaConsumer:
         consumer = super()._create_consumer(loop)
         client: Any = consumer._client

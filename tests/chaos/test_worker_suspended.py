@@ -41,6 +41,7 @@ async def test_a_suspended_worker_that_goes_on_writes_nothing(new_stage: NewStag
         os.kill(sleeper.pid, signal.SIGCONT)
         assert await sleeper.ended(60) == 1
         assert "this process was suspended for" in sleeper.log()
+        assert "Traceback" not in sleeper.log()
         run = await stage.result(storm.messages, 120)
         assert sizes(run.written) == sizes(before), storm
         assert run.problems == [], storm

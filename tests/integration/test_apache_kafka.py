@@ -66,6 +66,7 @@ def settings_for(broker: ApacheKafka) -> KafkaSettings:
     return KafkaSettings.model_validate(broker.settings())
 
 
+@pytest.mark.long
 async def test_acknowledged_records_survive_a_stop_and_a_kill(tmp_path: Path) -> None:
     async with apache_kafka(tmp_path / "kafka") as broker:
         kafka = settings_for(broker)

@@ -189,6 +189,7 @@ STAGES = {
 """By the stage that parks: the question that the model answers with nonsense, and of whom."""
 
 
+@pytest.mark.long
 async def test_each_stage_answers_again_and_no_other_twice(world: World) -> None:
     world.model.nonsense = set(STAGES.values())
     for stage, (_, city) in STAGES.items():

@@ -226,6 +226,7 @@ async def test_a_user_of_whom_nothing_is_known_can_be_forgotten_and_again(world:
         assert f"  {topics.deltas}  (kept until retention.ms is set or records are deleted)\n" in said
 
 
+@pytest.mark.long
 async def test_without_a_worker_the_request_waits(tmp_path: Path) -> None:
     async with services(tmp_path) as world:
         with pytest.raises(CommandError, match=r"ended with 1: .*the archive has no tables yet"):

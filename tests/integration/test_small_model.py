@@ -132,6 +132,7 @@ async def test_every_stage_ends_properly(served: Served) -> None:
         assert any(call.prompt_tokens > 0 for call in result.calls), "and the model counted its tokens"
 
 
+@pytest.mark.long
 async def test_facts_preferences_relations_and_keywords_end_properly(served: Served) -> None:
     processor = served.processor()
     try:

@@ -136,6 +136,7 @@ async def test_a_batch_larger_than_the_cache_is_answered(inner: GatedEmbedder) -
     assert len(inner.batches) == 2
 
 
+@pytest.mark.long
 async def test_its_size_in_memory_does_not_depend_on_the_texts() -> None:
     cached = CachedEmbedder(HashEmbedder(384), size=100)
     tracemalloc.start()
