@@ -10,13 +10,14 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
-from typing import Final, ParamSpec, TypeVar
+from collections.abc import Awaitable, Collection, Iterable, Sequence
+from typing import Final
 
 from msgspec.structs import replace
 
 from agents.batch_parts import batch_parts, references
 from agents.fact_processor import FactProcessor, FoundFacts, FoundPreferences
+from agents.in_place import computed, is_short
 from agents.in_turn import InTurn
 from agents.processor import StageFailed
 from agents.quotes import own_words
@@ -47,12 +48,6 @@ MAX_QUOTE_CHARACTERS: Final = 100
 _LEAST_SHARED: Final = 1 / 3
 """Share of a fact's words that the message must hold."""
 
-P = ParamSpec("P")
-T = TypeVar("T")
-
-_INLINE_CHARACTERS: Final = 8_000
-"""What is compared at once on the event loop: some milliseconds at the most."""
-
 MAX_STATEMENTS: Final = 10
 """Facts, and preferences, that one message may bring: each may cost a comparison by the model."""
 
@@ -82,7 +77,8 @@ async def read_facts(
         StageUnavailable: when it cannot now.
     """
     started = time.perf_counter()
-    given = await _in_place_if_short(batch, own_words, batch)
+    short = is_short([message.content for message in batch.messages])
+    given = await computed(short, own_words, batch)
     parts = [given] if any(map(_is_own, given.messages)) else []
     if parts and budget is not None and batch.ref.token_count > budget:
         parts = await asyncio.to_thread(batch_parts, given, budget)
@@ -99,7 +95,7 @@ async def read_facts(
     )
     if failures and len(failures) == _asked(batch):
         raise StageFailed(failures[0][1].reason, failures[0][1].detail, calls)
-    answer = await _in_place_if_short(batch, _checked, batch, given, found, facts, preferences)
+    answer = await computed(short, _checked, batch, given, found, facts, preferences)
     answer = replace(
         answer,
         calls=calls,
@@ -151,16 +147,6 @@ def _failures(halves: Sequence[_Both]) -> list[tuple[StageName, StageFailed]]:
         if failed is not None:
             failures.append((name, failed))
     return failures
-
-
-async def _in_place_if_short(batch: FlushBatch, read: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Call a function that reads the message of a batch: in a thread when that takes longer than the loop may wait.
-
-    Going to a thread and back takes longer than to read a short one, twice until others let go of the interpreter.
-    """
-    if sum(len(message.content) for message in batch.messages) <= _INLINE_CHARACTERS:
-        return read(*args, **kwargs)
-    return await asyncio.to_thread(read, *args, **kwargs)
 
 
 async def _both(facts: Awaitable[FoundFacts], preferences: Awaitable[FoundPreferences]) -> _Both:

@@ -192,12 +192,10 @@ class WindowAgent:
         if partition_for(key, self._partitions) != event.message.partition:
             await self._move(entry, key)
             return
-        origin = None
-        if event.message.headers:  # otherwise it took no detour
-            try:
-                origin = await self._origin(entry)
-            except _Abandoned:
-                return
+        try:
+            origin = await self._origin(entry)
+        except _Abandoned:
+            return
         if message.type != "message" and self._is_second_copy(key, event, origin):
             self._suppress(entry)
             return
@@ -257,7 +255,7 @@ class WindowAgent:
     async def _origin(self, entry: Entry) -> Origin | None:
         """Return where a record was moved from, if it was."""
         message = entry.event.message
-        claimed = origin_of(header_items(message.headers))
+        claimed = origin_of(header_items(message.headers)) if message.headers else None
         if claimed is None:
             return None
         return await self._look_up(entry, lambda: self._log.verified(claimed, message.partition))

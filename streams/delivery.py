@@ -120,12 +120,7 @@ class BulkDelivery:
 
     That is where Faust would do with each record what it did with the one before: records follow on each other and on
     what was read last, the flow of records goes on, and every agent's buffer has room. All else is left to Faust.
-
-    Attributes:
-        handed_over: records that were handed over like this, so far.
     """
-
-    handed_over = 0
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -167,7 +162,6 @@ class BulkDelivery:
             for buffer in buffers:
                 buffer.force_put_nowait(Delivered(app, message))
         consumer._read_offset[place] = last
-        self.handed_over += count
         for buffer in buffers:
             self._relieve(place, buffer)
         return True

@@ -1,4 +1,4 @@
-"""`PacedFetching`: a consumer asks the broker for records at most so often, and has at once what it is given.
+"""`paced`: a consumer asks the broker for records at most so often, and has at once what it is given.
 
 Records that trickle would otherwise be fetched one by one, at several times their cost. They gather at the broker and
 not here: a record that waits here, fetched, keeps those behind it from being asked for.

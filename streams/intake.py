@@ -41,7 +41,7 @@ class Intake:
         Returns False when nothing is taken any more or its assignment has ended: whoever owns the partition next reads
         it again. Likewise when the same record was delivered and taken before.
         """
-        while not self._room.is_set() and self._gate.is_set():
+        while self._gate.is_set() and not self._room.is_set():
             await self._room.wait()
         return self._gate.is_set() and self._source.is_current(event) and not self._is_repeat(event)
 

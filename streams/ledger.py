@@ -46,7 +46,7 @@ class Ledger:
 
     def __init__(self, *, contiguous: bool = False) -> None:
         self._contiguous = contiguous
-        # By plain pairs: making a `TopicPartition` takes longer than all else that is done here with a record.
+        # By plain pairs, which are quicker to make for every record than a `TopicPartition`.
         self._open: dict[tuple[str, int], deque[Entry]] = {}
         self._taken: dict[tuple[str, int], tuple[int, int]] = {}
         self.epoch = 0
@@ -80,12 +80,8 @@ class Ledger:
         entry = Entry(event, self.epoch)
         message = event.message
         place = message.topic, message.partition
-        taken, waiting = self._taken.get(place), self._open.get(place)
-        self._taken[place] = (message.offset if taken is None else taken[0], message.offset)
-        if waiting is None:
-            self._open[place] = deque((entry,))
-        else:
-            waiting.append(entry)
+        self._taken[place] = (self._taken.get(place, (message.offset, 0))[0], message.offset)
+        self._open.setdefault(place, deque()).append(entry)
         self.opened += 1
         return entry
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, Literal, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Literal, ParamSpec, TypeVar
 
 from agents.fact_processor import FoundDomain, FoundFacts, FoundPreferences, Related
+from agents.in_place import computed, is_short
 from agents.processor import (
     Extraction,
     MergeAnswer,
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-_INLINE_CHARACTERS: Final = 8_000
-"""What is read at once on the event loop: some tens of milliseconds at the most."""
 
 
 class RuleProcessor:
@@ -147,9 +144,7 @@ def _contents(messages: Iterable[BatchMessage]) -> list[str]:
 
 async def _computed(texts: Sequence[str], function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Call a function that reads these texts: in a thread when that takes longer than the loop may wait."""
-    if sum(map(len, texts)) <= _INLINE_CHARACTERS and all(map(reading.is_ready, texts)):
-        return function(*args, **kwargs)
-    return await asyncio.to_thread(function, *args, **kwargs)
+    return await computed(is_short(texts) and all(map(reading.is_ready, texts)), function, *args, **kwargs)
 
 
 class _Tally:
