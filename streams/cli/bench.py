@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shlex
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,6 +25,7 @@ from streams.cli.parameters import Text
 if TYPE_CHECKING:
     from benchmarks.load.plan import Plan
     from benchmarks.load.report import Report
+    from streams.settings import Settings
 
 _PRESETS: Final = ("pipeline", "model-bound", "latency", "two-workers")
 _SHARE: Final = click.FloatRange(0.0, 1.0)
@@ -108,12 +110,13 @@ def bench(
 
     chosen = PRESETS[preset] if preset else PLAIN
     plan = _changed(chosen.plan, given)
+    load = partial(options.load, sources={_setting(text)[0]: "--set" for text in given["sets"]})
     if (json_file, html_file, markdown_file).count(_STDOUT) > 1:
         raise click.UsageError("standard output takes one of --json, --html and --markdown: name files for the others")
     for file in (json_file, html_file, markdown_file):
         if file is not None and file != _STDOUT and not file.absolute().parent.is_dir():
             raise CommandFailed(f"the folder of {file} does not exist: make it, or name another file")
-    report = run(_bench(_command(preset, given), chosen.perform, plan, options))
+    report = run(_bench(_command(preset, given), chosen.perform, plan, options, load))
     _write(report, chosen.help.rstrip("."), json_file, html_file, markdown_file)
     if report.problems:
         ctx.exit(EXIT_FAILED)
@@ -202,7 +205,9 @@ def _setting(text: str) -> tuple[str, str]:
     return name, value
 
 
-async def _bench(command: str, perform: Callable[..., Any], plan: Plan, options: Options) -> Report:
+async def _bench(
+    command: str, perform: Callable[..., Any], plan: Plan, options: Options, load: Callable[..., Settings]
+) -> Report:
     import tempfile
 
     from benchmarks.load.machine import this_machine
@@ -220,7 +225,7 @@ async def _bench(command: str, perform: Callable[..., Any], plan: Plan, options:
         shown_progress(stderr_console(), on_terminal=on_terminal()) as show,
         stop_signals() as stop,
     ):
-        benches = Bench(options.load, variables, show)
+        benches = Bench(load, variables, show)
         runs = iter(range(1, 100))
 
         async def one(plan: Plan) -> Any:

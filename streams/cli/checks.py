@@ -125,7 +125,9 @@ async def require_model(settings: Settings) -> None:
 
 
 async def _kafka(settings: Settings) -> str:
-    from streams.kafka import KafkaUnavailable, admin
+    from aiokafka.errors import KafkaError
+
+    from streams.kafka import KafkaUnavailable, admin, unavailable
     from streams.topics import Topics, TopicsError, common_count, topic_states
     from streams.waiting import worker_count
 
@@ -137,8 +139,9 @@ async def _kafka(settings: Settings) -> str:
             states = await topic_states(client, topics)
         count = common_count(topics, {name: state.partitions for name, state in states.items()})
         workers = await worker_count(kafka)
-    except (KafkaUnavailable, TopicsError) as error:
-        found, _, advice = str(error).partition(": ")
+    except (KafkaUnavailable, KafkaError, TopicsError) as error:
+        said = unavailable(kafka, error) if isinstance(error, KafkaError) else error
+        found, _, advice = str(said).rpartition(": ")
         raise _Wrong(found.removeprefix("Kafka "), advice) from error
     _check_replicas(states, kafka.replication)
     missing = len(topics.all()) - len(states)

@@ -97,8 +97,12 @@ class Options:
     data_dir: Path | None
     settings_file: Path | None
 
-    def load(self, overrides: Mapping[str, object] | None = None) -> Settings:
+    def load(self, overrides: Mapping[str, object] | None = None, sources: Mapping[str, str] | None = None) -> Settings:
         """Read the settings, with `overrides` on top; those are given where services are about to be started.
+
+        Args:
+            overrides: nested like the settings.
+            sources: which option some of these were given by, by full name.
 
         Raises:
             SettingsError: when they are wrong.
@@ -115,7 +119,9 @@ class Options:
             others = ", ".join(map(str, folders[1:]))
             complain(f"using the `profilestream up` in {folders[0]}; others run in {others} (choose with --data-dir)")
 
-        return load_settings(data_dir=self.data_dir, settings_file=self.settings_file, overrides=overrides)
+        return load_settings(
+            data_dir=self.data_dir, settings_file=self.settings_file, overrides=overrides, sources=sources
+        )
 
 
 def settings_options(command: Callable[..., R]) -> Callable[..., R]:
@@ -177,6 +183,16 @@ def print_json(record: object) -> None:
 def printable(text: str) -> str:
     """Return text with everything escaped that could command a terminal or turn its writing direction."""
     return _UNSAFE.sub(lambda match: ascii(match[0])[1:-1], text)
+
+
+def place_of_line(file: Path | str, number: int) -> str:
+    """Return a line of input as a message names it; the file ``-`` is standard input."""
+    return f"{name_of_input(file)}, line {number}" if str(file) == "-" else f"{name_of_input(file)}:{number}"
+
+
+def name_of_input(file: Path | str) -> str:
+    """Return a file of input as a message names it; ``-`` is standard input."""
+    return "standard input" if str(file) == "-" else printable(str(file))
 
 
 def whose(tenant_id: str, user_id: str) -> str:

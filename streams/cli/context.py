@@ -18,6 +18,7 @@ from streams.cli.common import (
     Options,
     complain,
     json_option,
+    place_of_line,
     print_json,
     printable,
     settings_options,
@@ -170,7 +171,7 @@ def _read_chat(file: Path) -> tuple[list[ChatMessage], int]:
                 raise InvalidRecord(f"{line.size} bytes are more than the {MAX_MESSAGE_BYTES} that a turn may have")
             turn = decode(line.data, _Turn)
         except InvalidRecord as error:
-            complain(f"{printable(str(file))}:{line.number} is skipped: {printable(str(error))}")
+            complain(f"{place_of_line(file, line.number)} is skipped: {printable(str(error))}")
             return 1
         turns.append(ChatMessage(user_id="", role=turn.role, content=turn.content, message_id=turn.message_id))
         return 0

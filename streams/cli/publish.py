@@ -19,7 +19,9 @@ from streams.cli.common import (
     CommandFailed,
     Options,
     json_option,
+    name_of_input,
     on_terminal,
+    place_of_line,
     print_json,
     printable,
     settings_options,
@@ -108,7 +110,8 @@ async def _publish(kafka: KafkaSettings, files: tuple[Path, ...], tenant: str | 
                 ) from error
             except OSError as error:
                 raise CommandFailed(
-                    f"{publisher.sent:,} messages are acknowledged, but then: cannot read {file}: {error.strerror}"
+                    f"{publisher.sent:,} messages are acknowledged, but then: cannot read {name_of_input(file)}: "
+                    f"{error.strerror}"
                 ) from error
     seconds = time.monotonic() - started
     return Published(publisher.sent, publisher.refused, publisher.users, publisher.flushed, seconds)
@@ -126,7 +129,7 @@ def _progress(
     console = stderr_console()
 
     def complain(refusal: Refusal) -> None:
-        console.print(f"{printable(refusal.source)}:{refusal.line}: {printable(refusal.reason)}", soft_wrap=True)
+        console.print(f"{place_of_line(refusal.source, refusal.line)}: {printable(refusal.reason)}", soft_wrap=True)
 
     if not on_terminal():
         yield (lambda publisher, size: None), complain

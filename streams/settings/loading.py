@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import ssl
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
@@ -45,6 +46,7 @@ def load_settings(
     data_dir: Path | None = None,
     settings_file: Path | None = None,
     overrides: Mapping[str, object] | None = None,
+    sources: Mapping[str, str] | None = None,
 ) -> Settings:
     """Read the settings from all sources.
 
@@ -55,13 +57,14 @@ def load_settings(
         data_dir: the folder of the ``up`` whose services are meant; by default any that runs for this user.
         settings_file: instead of the usual places.
         overrides: highest precedence; nested like the settings: ``{"kafka": {"partitions": 8}}``.
+        sources: where some of these stand, by full name, such as an option of the command line; for messages.
 
     Raises:
         SettingsError: with a line for every unknown name and wrong value, in whichever source it stands.
     """
     problems: list[str] = []
     layers = [
-        _overrides(overrides or {}),
+        _overrides(overrides or {}, sources or {}),
         _environment(problems),
         _file(settings_file, problems),
     ]
@@ -70,6 +73,8 @@ def load_settings(
     for layer in reversed(layers):
         merged.update(layer)
     settings = _validate(merged, problems)
+    if settings is not None and not problems:
+        problems += _wrong_certificates(settings, merged)
     if problems or settings is None:
         raise SettingsError(problems)
     settings._sources.update({name: value.source for name, value in merged.items()})
@@ -110,7 +115,7 @@ def _explain(error: ValidationError, merged: Layer) -> Iterator[str]:
         if name not in merged:
             yield reason  # about several settings of a group; it names them
             continue
-        shown = "" if types[name] is SecretStr else f" but is {_quoted(one['input'])}"
+        shown = "" if types[name] is SecretStr else f" but is {_quoted(merged[name].value)}"
         yield f"{name} {reason}{shown} ({merged[name].source})"
 
 
@@ -129,19 +134,35 @@ def _missing_files(merged: Layer) -> Iterator[str]:
             yield f"{name}: there is no file {str(path)!r} ({source})"
 
 
+def _wrong_certificates(settings: Settings, merged: Layer) -> Iterator[str]:
+    file = settings.kafka.ssl_cafile
+    if not file:
+        return
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(file)
+    except ssl.SSLError:
+        wrong = "holds no certificate in PEM format"
+    except OSError as error:
+        wrong = f"cannot be read: {error.strerror}"
+    else:
+        return
+    source = merged["kafka.ssl_cafile"].source
+    yield f"kafka.ssl_cafile: the file {file!r} {wrong} ({source}); name one with the authorities to trust"
+
+
 def _did_you_mean(name: str, known: list[str]) -> str:
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     return f", did you mean {close[0]!r}?" if close else ""
 
 
-def _overrides(values: Mapping[str, object]) -> Layer:
-    layer: Layer = {}
+def _overrides(values: Mapping[str, object], sources: Mapping[str, str]) -> Layer:
+    full: dict[str, object] = {}
     for name, value in values.items():
         if isinstance(value, Mapping):
-            layer |= {f"{name}.{inner}": Value(one, "given in code") for inner, one in value.items()}
+            full |= {f"{name}.{inner}": one for inner, one in value.items()}
         else:
-            layer[name] = Value(value, "given in code")
-    return layer
+            full[name] = value
+    return {name: Value(value, sources.get(name, "given in code")) for name, value in full.items()}
 
 
 def _environment(problems: list[str]) -> Layer:

@@ -7,7 +7,16 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    SecretStr,
+    model_validator,
+)
 
 _SERVER = re.compile(r"\s*(?:\[[0-9A-Fa-f:.]+\]|[^\s:\[\]/@]+):(\d{1,5})\s*")
 _HIGHEST_PORT = 65535
@@ -32,11 +41,19 @@ def _check_servers(value: str) -> str:
     return value
 
 
+def _upper_case(value: object) -> object:
+    return value.upper() if isinstance(value, str) else value
+
+
 HttpUrl = Annotated[str, AfterValidator(_check_http_url)]
 """An ``http://`` or ``https://`` address, without a slash at its end."""
 
 Servers = Annotated[str, AfterValidator(_check_servers)]
 """``host:port``, or several with commas between."""
+
+
+InAnyCase = BeforeValidator(_upper_case)
+"""Of words that Kafka writes in capitals: they may be given in any case, and are kept as it writes them."""
 
 
 class _Group(BaseModel):
@@ -57,8 +74,8 @@ class KafkaSettings(_Group):
         description="of the workers, and in the names of their tables' topics; default: topic_prefix and profilestream",
     )
     log_id: str = Field(default="", description="names the message log; default: the cluster's id")
-    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
-    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "PLAIN"
+    security_protocol: Annotated[Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"], InAnyCase] = "PLAINTEXT"
+    sasl_mechanism: Annotated[Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"], InAnyCase] = "PLAIN"
     sasl_username: str = ""
     sasl_password: SecretStr = SecretStr("")
     ssl_cafile: str = ""

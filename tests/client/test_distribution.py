@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
+import subprocess
 import sys
 import tomllib
 
 import profilestream_client
+import pytest
 
 from tests.client.conftest import CLIENT
 
@@ -42,3 +45,31 @@ def test_it_has_the_version_of_the_pipeline() -> None:
     pipeline = tomllib.loads((CLIENT.parent / "pyproject.toml").read_text())["project"]
     assert PROJECT["version"] == pipeline["version"]
     assert PROJECT["requires-python"] == pipeline["requires-python"]
+
+
+def test_every_name_it_gives_is_that_of_the_module_that_its_types_say() -> None:
+    tree = ast.parse((PACKAGE / "__init__.py").read_text())
+    typed = {
+        alias.name: node.module or ""
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("profilestream_client.")
+        for alias in node.names
+    }
+    assert sorted(typed) == sorted(profilestream_client.__all__)
+    for name, module in typed.items():
+        assert getattr(profilestream_client, name) is getattr(importlib.import_module(module), name)
+    assert set(typed) <= set(dir(profilestream_client))
+
+
+def test_a_name_that_it_does_not_have_is_missing_as_in_any_module() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'Clinet'"):
+        profilestream_client.Clinet  # noqa: B018
+
+
+def test_a_module_of_it_loads_no_others() -> None:
+    script = "import sys, profilestream_client.closing; print(*sorted(m for m in sys.modules if 'profilestream' in m))"
+    result = subprocess.run(
+        [sys.executable, "-S", "-c", script],
+        env={"PYTHONPATH": str(CLIENT)}, capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    assert result.stdout.split() == ["profilestream_client", "profilestream_client.closing"]

@@ -117,7 +117,8 @@ def test_options_that_make_no_sense_together_are_refused(arguments: list[str], s
 @pytest.mark.parametrize(
     ("arguments", "said", "code"),
     [
-        (["--set", "lanes.concurency=3"], "lanes.concurrency", 2),
+        (["--set", "lanes.concurency=3"], "--set: there is no setting 'lanes.concurency', did you mean", 2),
+        (["--set", "lanes.concurrency=many"], "as an integer but is 'many' (--set)", 2),
         (["--kafka", "127.0.0.1:1", "--messages", "1"], "Kafka does not answer at 127.0.0.1:1", 1),
         (["--json", "/nowhere/report.json"], "the folder of /nowhere/report.json does not exist", 1),
     ],

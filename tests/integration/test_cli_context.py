@@ -176,8 +176,8 @@ async def test_lines_that_are_no_turns_are_named(environment: dict[str, str]) ->
     assert code == 3
     assert "Ada baked rye bread" in out
     assert [line.partition(" is skipped")[0] for line in err.splitlines()] == [
-        "profilestream: -:1",
-        "profilestream: -:3",
+        "profilestream: standard input, line 1",
+        "profilestream: standard input, line 3",
     ]
     assert "Traceback" not in err
 

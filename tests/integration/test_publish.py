@@ -125,6 +125,12 @@ async def test_bad_lines_are_named_and_the_rest_goes_on(
     assert [json.loads(one.value)["content"] for one in found] == ["first", "last"]
 
 
+async def test_a_line_of_standard_input_that_is_none_is_named(environment: dict[str, str]) -> None:
+    code, _, err = await run(environment, "publish", "-", stdin=message("first") + b"\nno json\n")
+    assert code == 3
+    assert err.startswith("standard input, line 2: ")
+
+
 async def test_a_flush_is_behind_the_messages_of_its_user(kafka: KafkaSettings, environment: dict[str, str]) -> None:
     await run(environment, "publish", "-", stdin=message("hello", user="李雷", tenant_id="t1"))
     code, out, err = await run(environment, "flush", "李雷", "--tenant", "t1", "--json")

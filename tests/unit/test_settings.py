@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import ssl
 from pathlib import Path
 
+import certifi
 import pytest
 
 from streams import registry
@@ -125,7 +128,9 @@ def test_all_problems_at_once_with_their_places(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setenv("PROFILESTREAM_KAFKA__REPLICATION", "many")
     monkeypatch.setenv("PROFILESTREAM_KAFKA__PARTITION", "4")
     monkeypatch.setenv("PROFILESTREAM_CLICKHOUSE__URL", "tcp://127.0.0.1:9000")
-    found = "\n".join(problems_of(overrides={"lanes": {"drain": -1}}))
+    found = "\n".join(
+        problems_of(overrides={"lanes": {"drain": -1, "max_open": 0}}, sources={"lanes.max_open": "--open"})
+    )
     for expected in (
         "kafka.partitions must be a valid integer, unable to parse string as an integer but is 'four' "
         "(profilestream.yaml line 2)",
@@ -138,9 +143,10 @@ def test_all_problems_at_once_with_their_places(monkeypatch: pytest.MonkeyPatch,
         "did you mean 'PROFILESTREAM_KAFKA__PARTITIONS'?",
         "clickhouse.url must be an address such as http://127.0.0.1:8123",
         "lanes.drain must be greater than or equal to 0 but is '-1' (given in code)",
+        "lanes.max_open must be greater than or equal to 1 but is '0' (--open)",
     ):
         assert expected in found
-    assert len(found.splitlines()) == 9
+    assert len(found.splitlines()) == 10
 
 
 @pytest.mark.parametrize(
@@ -197,6 +203,48 @@ def test_settings_that_cannot_work(overrides: dict[str, dict[str, object]]) -> N
 @pytest.mark.parametrize("servers", ["kafka:9092", "a:1, b:65535", "[::1]:9092", "127.0.0.1:9092"])
 def test_servers_that_can_be_meant(servers: str) -> None:
     assert load_settings(overrides={"kafka": {"bootstrap_servers": servers}}).kafka.bootstrap_servers == servers
+
+
+def test_the_words_of_kafka_are_taken_in_any_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PROFILESTREAM_KAFKA__SECURITY_PROTOCOL", "sasl_ssl")
+    Path("profilestream.yaml").write_text(
+        "kafka: {sasl_mechanism: Scram-Sha-512, sasl_username: app, sasl_password: pw}\n"
+    )
+    kafka = load_settings().kafka
+    assert (kafka.security_protocol, kafka.sasl_mechanism) == ("SASL_SSL", "SCRAM-SHA-512")
+
+    monkeypatch.setenv("PROFILESTREAM_KAFKA__SECURITY_PROTOCOL", "tls")
+    (problem,) = problems_of()
+    assert problem.endswith("but is 'tls' (environment variable PROFILESTREAM_KAFKA__SECURITY_PROTOCOL)")
+
+
+@pytest.mark.parametrize("content", [b"", b"nothing", b"\x30\x82\x01\x0a\xff"], ids=["empty", "text", "binary"])
+def test_a_file_without_certificates_is_a_wrong_setting(content: bytes, tmp_path: Path) -> None:
+    file = tmp_path / "ca.pem"
+    file.write_bytes(content)
+    assert problems_of(overrides={"kafka": {"security_protocol": "SSL", "ssl_cafile": str(file)}}) == [
+        f"kafka.ssl_cafile: the file '{file}' holds no certificate in PEM format (given in code); "
+        "name one with the authorities to trust"
+    ]
+
+
+def test_a_file_of_certificates_that_cannot_be_read_is_a_wrong_setting(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "ca.pem"
+    file.touch()
+
+    def refused(*_: object) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(ssl.SSLContext, "load_verify_locations", refused)  # root may read any file
+    (problem,) = problems_of(overrides={"kafka": {"security_protocol": "SSL", "ssl_cafile": str(file)}})
+    assert problem.startswith(f"kafka.ssl_cafile: the file '{file}' cannot be read: Permission denied (given in code)")
+
+
+def test_a_file_of_certificates_is_taken() -> None:
+    kafka = {"security_protocol": "SSL", "ssl_cafile": certifi.where()}
+    assert load_settings(overrides={"kafka": kafka}).kafka.ssl_cafile == certifi.where()
 
 
 def test_secrets_are_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
