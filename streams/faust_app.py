@@ -22,7 +22,7 @@ from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 
 from streams.delivery import BulkDelivery, PromptDelivery
-from streams.fetching import PacedConsumerThread
+from streams.fetching import PacedConsumer
 from streams.kafka import MAX_RECORD_BYTES, trusted
 from streams.lifecycle import Lifecycle
 from streams.records import Event
@@ -40,8 +40,8 @@ _DAYS: Final = 86_400.0
 class PipelineConsumer(BulkDelivery, PromptDelivery, driver.Consumer):
     """A consumer that goes back in every partition, and waits for this program's own work only."""
 
-    def _new_consumer_thread(self) -> PacedConsumerThread:
-        return PacedConsumerThread(self, loop=self.loop, beacon=self.beacon)
+    def _new_consumer_thread(self) -> PacedConsumer:
+        return PacedConsumer(self, loop=self.loop, beacon=self.beacon)
 
     async def seek_to_committed(self) -> Mapping[TP, int]:
         """Go back to the first record that is not acknowledged, in every partition.
@@ -110,10 +110,10 @@ class PipelineApp(faust.App):
     _rebalances_assigned = 0
 
     def on_rebalance_start(self) -> None:
-        """Begin the drain. Faust calls this in the consumer's thread."""
+        """Begin the drain."""
         super().on_rebalance_start()
         self._rebalances_begun += 1
-        self.loop.call_soon_threadsafe(self.lifecycle.begin_drain)
+        self.lifecycle.begin_drain()
 
     def note_assignment(self) -> None:
         """Note that the rebalance begun last has led to an assignment."""

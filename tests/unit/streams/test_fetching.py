@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from typing import Any
+import threading
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from aiokafka.client import AIOKafkaClient
 from aiokafka.consumer.fetcher import Fetcher
 from aiokafka.protocol.fetch import FetchRequest
 from aiokafka.protocol.metadata import MetadataRequest
+from faust.types import TP
 
 from streams.faust_app import create_app
-from streams.fetching import paced
+from streams.fetching import PacedConsumer, paced
 from streams.settings import Settings
 
 FETCH = FetchRequest(500, 1, 1_000, 0, [], rack_id="")
@@ -101,10 +104,76 @@ def test_aiokafka_fetches_by_this_call() -> None:
     assert "FetchRequest(" in inspect.getsource(Fetcher._get_actions_per_node)
 
 
-async def test_its_event_loop_is_of_the_workers_kind_and_closed_with_it() -> None:
-    thread: Any = create_app(Settings(), "group").consumer._thread  # type: ignore[attr-defined]
-    assert type(thread.thread_loop) is type(asyncio.get_running_loop())
-    assert thread.thread_loop is not asyncio.get_running_loop()
-    assert thread._close_thread_loop_on_stop
-    thread.thread_loop.close()
-    thread._stopped_set()  # to stop one that has crashed is no error
+async def test_a_workers_consumer_lives_in_its_event_loop() -> None:
+    consumer: Any = create_app(Settings(), "group").consumer._thread  # type: ignore[attr-defined]
+    assert consumer.thread_loop is consumer.parent_loop is asyncio.get_running_loop()
+
+
+class Served(PacedConsumer):
+    """A consumer of which only what serves it is real."""
+
+    def __init__(self, failure: Exception | None = None) -> None:
+        super().__init__(create_app(Settings(), "group").consumer)
+        self.failure = failure
+        self.told: list[BaseException] = []
+        self.where: list[threading.Thread] = []
+        self.stopping = asyncio.Event()
+        self.stopped = False
+
+    async def on_start(self) -> None:
+        self.where.append(threading.current_thread())
+        if self.failure is not None:
+            raise self.failure
+
+    async def on_thread_stop(self) -> None:
+        await self.stopping.wait()
+        self.stopped = True
+
+    async def crash(self, exc: BaseException) -> None:
+        self.told.append(exc)
+        await super().crash(exc)
+
+    def on_crash(self, msg: str, *fmt: Any, **kwargs: Any) -> None:
+        pass  # which prints
+
+
+async def test_it_is_served_without_a_thread_until_it_is_stopped() -> None:
+    consumer = Served()
+    bystander = asyncio.create_task(asyncio.Event().wait())
+    await consumer.start()
+    assert consumer.where == [threading.current_thread()]
+    stopping = asyncio.create_task(consumer.stop())
+    await asyncio.sleep(0)
+    assert not stopping.done()
+    consumer.stopping.set()
+    await asyncio.wait_for(stopping, 10)
+    assert consumer.stopped
+    assert not bystander.done()
+    bystander.cancel()
+
+
+async def test_who_starts_one_that_fails_is_told() -> None:
+    failure = OSError("no broker")
+    consumer = Served(failure)
+    consumer.stopping.set()
+    with pytest.raises(OSError, match="no broker"):
+        await consumer.start()
+    await asyncio.wait_for(consumer.stop(), 10)
+    assert consumer.told == [failure]
+
+
+async def test_a_poll_asks_the_client_at_once_and_takes_no_more_than_one_poll_may() -> None:
+    asked: list[dict[str, Any]] = []
+    consumer = Served()
+    consumer._consumer = cast(Any, SimpleNamespace(_max_poll_records=7))
+
+    async def fetch(_client: Any, partitions: Any, **limits: Any) -> str:
+        asked.append({"partitions": partitions, **limits})
+        return "records"
+
+    consumer._fetch_records = fetch  # type: ignore[assignment]
+    place = TP("topic", 0)
+    with pytest.raises(StopIteration) as end:
+        consumer.getmany({place}, 1.5).send(None)  # which does not wait for anything
+    assert end.value.value == "records"
+    assert asked == [{"partitions": {place}, "timeout": 1.5, "max_records": 7}]
