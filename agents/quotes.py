@@ -53,7 +53,7 @@ def _sources(message: BatchMessage) -> Iterator[tuple[str, str]]:
         return
     for text in _passages(message):
         bare = text.strip(_EDGES)
-        if _width(bare) >= _LEAST:
+        if len(bare) >= _LEAST or _width(bare) >= _LEAST:
             yield _plain(bare), bare
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Set
-from functools import lru_cache
-from typing import Final, NamedTuple
+from collections.abc import Sequence, Set
+from functools import cached_property, lru_cache
+from typing import Final
 
 _HAN_RANGES: Final = r"\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 
@@ -170,46 +170,58 @@ def _pairs(text: str) -> Counter[str]:
     return Counter(bounded[place : place + 2] for place in range(len(bounded) - 1))
 
 
-class _Words(NamedTuple):
-    """What a text is made of.
+class _Words:
+    """What a text is made of, each as far as it is asked for.
 
-    Attributes:
-        text: as it is, without possessive endings.
-        units: its words, and its Chinese characters.
-        telling: those of them that not any statement about a user may hold.
-        pieces: its words, and its pairs of Chinese characters.
-        letters: its words as far as they are letters.
-        numbers: its numbers in digits.
-        character_count: how many Chinese characters it has.
-        word_count: how many words of letters.
+    Args:
+        text: as it is; its possessive endings are left out.
     """
 
-    text: str
-    units: Set[str]
-    telling: Set[str]
-    pieces: Set[str]
-    letters: Set[str]
-    numbers: Set[str]
-    character_count: int
-    word_count: int
+    def __init__(self, text: str) -> None:
+        self.text = _POSSESSIVE.sub("", unicodedata.normalize("NFKC", text))
+        self._folded = self.text.casefold()
+
+    @cached_property
+    def units(self) -> Set[str]:
+        """Its words, and its Chinese characters."""
+        return frozenset(_UNIT.findall(self._folded))
+
+    @cached_property
+    def telling(self) -> Set[str]:
+        """Those of them that not any statement about a user may hold."""
+        return self.units - _EMPTY - _EMPTY_WORDS
+
+    @cached_property
+    def pieces(self) -> Set[str]:
+        """Its words, and its pairs of Chinese characters."""
+        return {pair or word for pair, word in _PIECE.findall(self._folded)} - _EMPTY_WORDS - {"用户"}
+
+    @cached_property
+    def _lettered(self) -> Sequence[str]:
+        return list(map(str.casefold, _LETTERS.findall(self.text)))
+
+    @cached_property
+    def letters(self) -> Set[str]:
+        """Its words as far as they are letters."""
+        return frozenset(self._lettered)
+
+    @cached_property
+    def numbers(self) -> Set[str]:
+        """Its numbers in digits."""
+        return frozenset(_NUMBER.findall(self.text))
+
+    @cached_property
+    def character_count(self) -> int:
+        """How many Chinese characters it has."""
+        return len(_HAN.findall(self.text))
+
+    @property
+    def word_count(self) -> int:
+        """How many words of letters."""
+        return len(self._lettered)
 
 
-@lru_cache(_REMEMBERED)
-def _words(text: str) -> _Words:
-    text = _POSSESSIVE.sub("", unicodedata.normalize("NFKC", text))
-    folded = text.casefold()
-    units = frozenset(_UNIT.findall(folded))
-    letters = list(map(str.casefold, _LETTERS.findall(text)))
-    return _Words(
-        text=text,
-        units=units,
-        telling=units - _EMPTY - _EMPTY_WORDS,
-        pieces={pair or word for pair, word in _PIECE.findall(folded)} - _EMPTY_WORDS - {"用户"},
-        letters=frozenset(letters),
-        numbers=frozenset(_NUMBER.findall(text)),
-        character_count=len(_HAN.findall(text)),
-        word_count=len(letters),
-    )
+_words: Final = lru_cache(_REMEMBERED)(_Words)
 
 
 def _holds(units: Set[str], unit: str) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from agents.processor import SlotName
+from agents.rules.required import RequiredWords
 
 Cleaner = Callable[[str], list[str]]
 """Turns captured text into the values it holds; an empty list when it is not such a value after all."""
@@ -110,15 +111,21 @@ class Rulebook:
     @property
     def is_compiled(self) -> bool:
         """Whether a clause can be read at once."""
-        return "_patterns" in vars(self)
+        return {"_patterns", "_required"} <= vars(self).keys()
 
     @cached_property
     def _patterns(self) -> tuple[re.Pattern[str], ...]:
         return tuple(re.compile(rule.pattern, self._flags) for rule in self.rules)
 
+    @cached_property
+    def _required(self) -> RequiredWords:
+        return RequiredWords([rule.pattern for rule in self.rules], self._flags)
+
     def read(self, clause: Clause) -> Iterator[Finding]:
         """Yield what the clause states; every rule that matches has its say."""
-        for pattern, rule in zip(self._patterns, self.rules, strict=True):
+        patterns = self._patterns
+        for number in self._required.candidates(clause.whole):
+            rule, pattern = self.rules[number], patterns[number]
             if (rule.greeting_only and not clause.greets) or (clause.implied and not rule.implied_too):
                 continue
             match = pattern.match(clause.text)

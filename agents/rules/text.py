@@ -13,6 +13,8 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Final
 
+from agents.rules.required import RequiredWords
+
 _FOREIGN: Final = re.compile(
     r"```.*?(?:```|\Z)"  # fenced code
     r"|`[^`\n]*`"
@@ -25,22 +27,26 @@ _FOREIGN: Final = re.compile(
     re.IGNORECASE | re.DOTALL | re.MULTILINE,
 )
 
-_TAKEOVER: Final = re.compile(
-    r"\b(?:ignore|disregard|forget|override)\b.{0,40}\b(?:above|previous|prior|earlier|instructions?|rules|everything)\b"
-    r"|\b(?:pretend|role-?play|act as|acting as|you are now|imagine (?:that )?(?:you|I|we)|let's imagine|make believe)\b"
-    r"|\b(?:translate|proofread|rewrite|rephrase|paraphrase|summari[sz]e|polish|correct|edit|repeat|output|print)\b"
-    r".{0,30}(?:\b(?:this|these|following|sentences?|text|email|letter|paragraph|after me|exactly|only)\b|[:\"“])"
-    r"|\b(?:write|draft|compose)\b.{0,25}\b(?:story|poem|email|letter|bio|essay|diary|speech|dialogue|scene|sentence|paragraph"
-    r"|lyrics|song|message|post|novel|script)\b"
-    r"|\b(?:an example|for example|lyrics|the (?:story|novel|song|text|poem|letter|email|quote|line) (?:goes|begins|says|reads))\s*:"
-    r"|(?:忽略|无视|忘记|忘掉).{0,12}(?:以上|上面|之前|前面|指令|规则|设定|提示)"
-    r"|假装|扮演|你现在是|从现在起你是|想象(?:一下)?(?:你|我)|角色设定|人设"
-    r"|(?:翻译|润色|改写|复述|重复|校对|概括|总结|输出|打印).{0,10}(?:下面|以下|这|一下|[:：“\"「])"
-    r"|(?:下面|以下|把).{0,20}(?:翻译|润色|改写|复述|校对)"
-    r"|(?:写|编|创作|起草)(?:了)?(?:一|个|首|篇|段|封|几).{0,12}(?:故事|诗|邮件|信|散文|小说|作文|日记|台词|剧本|歌词|自我介绍|文案|文章|对话|检讨)"
-    r"|用.{0,10}造句|歌词(?:是|里|写)|(?:故事|小说|文章|信)里?(?:是这样)?(?:写道|写着|说)",
-    re.IGNORECASE,
+_FOREIGN_MARK: Final = re.compile(r"[`<>:：\n]")
+"""One of these is in everything that is foreign."""
+
+_TAKEOVERS: Final = (
+    r"\b(?:ignore|disregard|forget|override)\b.{0,40}\b(?:above|previous|prior|earlier|instructions?|rules|everything)\b",
+    r"\b(?:pretend|role-?play|act as|acting as|you are now|imagine (?:that )?(?:you|I|we)|let's imagine|make believe)\b",
+    r"\b(?:translate|proofread|rewrite|rephrase|paraphrase|summari[sz]e|polish|correct|edit|repeat|output|print)\b"
+    r".{0,30}(?:\b(?:this|these|following|sentences?|text|email|letter|paragraph|after me|exactly|only)\b|[:\"“])",
+    r"\b(?:write|draft|compose)\b.{0,25}\b(?:story|poem|email|letter|bio|essay|diary|speech|dialogue|scene|sentence|paragraph"
+    r"|lyrics|song|message|post|novel|script)\b",
+    r"\b(?:an example|for example|lyrics|the (?:story|novel|song|text|poem|letter|email|quote|line) (?:goes|begins|says|reads))\s*:",
+    r"(?:忽略|无视|忘记|忘掉).{0,12}(?:以上|上面|之前|前面|指令|规则|设定|提示)",
+    r"假装|扮演|你现在是|从现在起你是|想象(?:一下)?(?:你|我)|角色设定|人设",
+    r"(?:翻译|润色|改写|复述|重复|校对|概括|总结|输出|打印).{0,10}(?:下面|以下|这|一下|[:：“\"「])",
+    r"(?:下面|以下|把).{0,20}(?:翻译|润色|改写|复述|校对)",
+    r"(?:写|编|创作|起草)(?:了)?(?:一|个|首|篇|段|封|几).{0,12}(?:故事|诗|邮件|信|散文|小说|作文|日记|台词|剧本|歌词|自我介绍|文案|文章|对话|检讨)",
+    r"用.{0,10}造句|歌词(?:是|里|写)|(?:故事|小说|文章|信)里?(?:是这样)?(?:写道|写着|说)",
 )
+_TAKEOVER: Final = re.compile("|".join(_TAKEOVERS), re.IGNORECASE)
+_TAKEOVER_WORDS: Final = RequiredWords(_TAKEOVERS, re.IGNORECASE)
 
 _TITLE: Final = r"《[^》\n]{1,80}》"
 _SPEECH: Final = (
@@ -48,6 +54,8 @@ _SPEECH: Final = (
     r"|(?<!\w)'(?:[^'\n]|(?<=\w)'(?=\w)){3,400}'(?!\w)"
 )
 _SPANS: Final = re.compile(f"{_TITLE}|{_SPEECH}")
+_SPAN_MARK: Final = re.compile("[\"“「『‘'《]")
+"""One of these begins every title and every speech."""
 _QUOTED: Final = re.compile(_SPEECH)
 _FIRST_PERSON: Final = re.compile(r"我|咱|俺|\b(?:I|I'm|I’m|my|me|mine)\b", re.IGNORECASE)
 _LONGEST: Final = 1_000
@@ -56,7 +64,9 @@ _LONGEST: Final = 1_000
 _MASK: Final = "\ufffc"
 
 _END: Final = re.compile(
-    r"[。！？!?\n]+[”」』\"’)）]*|(?<=[^\W\d_])\.(?=[\s\"”)]|$)|(?<=[\d)])\.(?=\s+[A-Z]|\s*$)|[.…]{2,}|[~～]+(?=\s|$)"
+    # It begins with the marks that all ends begin with, so that the search skips from one of them to the next.
+    r"[。！？!?\n.…~～](?:(?<=[。！？!?\n])[。！？!?\n]*[”」』\"’)）]*|(?<=[^\W\d_]\.)(?=[\s\"”)]|$)|(?<=[\d)]\.)(?=\s+[A-Z]|\s*$)"
+    r"|(?<=[.…])[.…]+|(?<=[~～])[~～]*(?=\s|$))"
 )
 _ABBREVIATION: Final = re.compile(r"(?:\b(?:Mr|Mrs|Ms|Dr|St|Prof|vs|etc|e\.g|i\.e|approx|Jr|Sr)|\b[A-Z])$")
 _ENDS_SENTENCE: Final = re.compile(r"[。！？!?.…][”」』\"’']$")
@@ -78,8 +88,10 @@ def statements(content: str) -> Iterator[str]:
 
     A question at the end of a sentence is cut off: of "I love painting, do you?" the first half is yielded.
     """
-    for sentence in _sentences(_FOREIGN.sub("\n", content)):
-        if _TAKEOVER.search(sentence):
+    own = _FOREIGN.sub("\n", content) if _FOREIGN_MARK.search(content) else content
+    may_take_over = bool(_TAKEOVER_WORDS.candidates(own))
+    for sentence in _sentences(own):
+        if may_take_over and _TAKEOVER.search(sentence):
             return
         statement = _without_question(sentence) if len(sentence) <= _LONGEST else ""
         if statement:
@@ -88,11 +100,13 @@ def statements(content: str) -> Iterator[str]:
 
 def mask_speech(sentence: str) -> str:
     """Return the sentence with quoted speech in the first person blotted out: those words are someone else's."""
+    if not _SPAN_MARK.search(sentence):
+        return sentence
     return _QUOTED.sub(lambda span: _MASK if _FIRST_PERSON.search(span[0]) else span[0], sentence)
 
 
 def _sentences(text: str) -> Iterator[str]:
-    spans = [span.span() for span in _SPANS.finditer(text)]
+    spans = [span.span() for span in _SPANS.finditer(text)] if _SPAN_MARK.search(text) else []
     begins = [start for start, _ in spans]
     cuts = {
         end

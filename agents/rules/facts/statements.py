@@ -114,8 +114,9 @@ def _read(sentence: str, message_id: str) -> Iterator[Statement]:
         if not reader.script.search(masked):
             continue
         for clause in reader.clauses(masked):
-            certain = replace(clause, text=reader.hedges.sub("", clause.text).lstrip())
-            hedged = certain != clause or bool(reader.hedges.search(clause.opening))
+            plain = reader.hedges.sub("", clause.text).lstrip()
+            certain = clause if plain == clause.text else replace(clause, text=plain)
+            hedged = certain is not clause or bool(reader.hedges.search(clause.opening))
             found = dict.fromkeys(finding for book in reader.books for finding in book.read(certain))
             for finding in _most_exact(list(found)):
                 yield Statement(
