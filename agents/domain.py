@@ -16,7 +16,7 @@ from typing import Final
 from agents.batch_parts import batch_parts
 from agents.fact_processor import DomainProcessor, FoundDomain
 from agents.processor import StageUnavailable
-from agents.stage_agent import StageAgent, calls_of
+from agents.stage_agent import StageAgent, batch_heading, calls_of
 from agents.wording import HAN, by_character, comparable, mentions
 from schemas.flushes import BatchMessage, FlushBatch
 from schemas.profiles import Profile, ProfileState, unify
@@ -223,6 +223,7 @@ def register(
         target=runtime.topics.candidates,
         record_type=FlushBatch,
         flush=lambda batch: batch.ref,
+        heading=batch_heading,
         run=run,
         fail=failed_description,
         profiles=profiles,

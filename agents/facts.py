@@ -21,7 +21,7 @@ from agents.in_place import computed, is_short
 from agents.in_turn import InTurn
 from agents.processor import StageFailed
 from agents.quotes import own_words
-from agents.stage_agent import PartlyFailed, StageAgent, calls_of
+from agents.stage_agent import PartlyFailed, StageAgent, batch_heading, calls_of
 from agents.wording import (
     comparable,
     missing_names,
@@ -318,9 +318,9 @@ def register(
         target=runtime.topics.candidates,
         record_type=FlushBatch,
         flush=lambda batch: batch.ref,
+        heading=batch_heading,
         run=run,
         fail=failed_facts,
         profiles=profiles,
         wait=in_turn.wait,
-        parks_unreadable=False,
     )

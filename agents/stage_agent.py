@@ -12,11 +12,12 @@ from typing import Any, Generic, TypeVar
 
 from agents.processor import SlotName
 from schemas.codec import InvalidRecord, decode, encode
-from schemas.flushes import Branch, FlushRef, Lane
+from schemas.flushes import BatchHeading, Branch, FlushRef, Lane
 from schemas.profiles import Profile, ProfileState
 from schemas.stages import ModelCall, StageName
 from streams.errors import RecordFailed
 from streams.ledger import Entry
+from streams.records import Event
 from streams.runtime import Runtime
 from streams.sender import Outgoing
 from streams.tables import RecordTable
@@ -61,7 +62,8 @@ class StageAgent(Generic[Input, Output]):
         profiles: profiles of the users of the assigned partitions, for reading.
         branches: the branches that this stage answers for: of a flush that was sent again, only some may be wanted.
         wait: waits until a record of a user may be read; without it each may at once.
-        parks_unreadable: park records that cannot be read; of the stages that read a topic, one does.
+        parks_unreadable: park records that cannot be read; of the stages that read a lane's records, one does.
+        heading: gives the heading of a record without reading the rest, where most records are another stage's.
     """
 
     def __init__(
@@ -80,6 +82,7 @@ class StageAgent(Generic[Input, Output]):
         branches: tuple[Branch, ...],
         wait: Wait[Input] | None = None,
         parks_unreadable: bool = True,
+        heading: Callable[[bytes], FlushRef] | None = None,
     ) -> None:
         self._stage: StageName = stage
         self._lane: Lane = lane
@@ -94,8 +97,15 @@ class StageAgent(Generic[Input, Output]):
         self._sender = runtime.sender
         self._dead_letters = runtime.dead_letters
         ready = None if wait is None else partial(self._until_ready, wait)
-        self.lanes = runtime.lanes(stage, self._handle, self._give_up, ready=ready)
+        concerns = None if heading is None else partial(self._concerns, heading)
+        self.lanes = runtime.lanes(stage, self._handle, self._give_up, ready=ready, concerns=concerns)
         runtime.agent(stage, source, self.lanes.consume)
+
+    def _concerns(self, heading: Callable[[bytes], FlushRef], event: Event) -> bool:
+        try:
+            return self._asks(heading(event.message.value or b""))
+        except InvalidRecord:
+            return self._lane == "memo"  # one lane is left with what has no heading
 
     async def _until_ready(self, wait: Wait[Input], entry: Entry) -> None:
         try:
@@ -125,10 +135,12 @@ class StageAgent(Generic[Input, Output]):
     def _wants(self, record: Input, state: ProfileState | None) -> bool:
         """Whether a record is this stage's, and an answer to it would be of use."""
         flush = self._flush(record)
-        if flush.lane != self._lane or (flush.only and self._branches.isdisjoint(flush.only)):
-            return False
         # Read again after its flush had ended: whatever comes after it would only be ignored.
-        return state is None or not state.has_applied(flush)
+        return self._asks(flush) and (state is None or not state.has_applied(flush))
+
+    def _asks(self, flush: FlushRef) -> bool:
+        """Whether a flush asks this stage for an answer."""
+        return flush.lane == self._lane and not (flush.only and self._branches.isdisjoint(flush.only))
 
     async def _give_up(self, entry: Entry, failure: RecordFailed, attempts: int) -> None:
         try:
@@ -147,6 +159,15 @@ class StageAgent(Generic[Input, Output]):
         await self._sender.send(
             Outgoing(topic=self._target, key=message.key, value=encode(answer), partition=message.partition)
         )
+
+
+def batch_heading(value: bytes) -> FlushRef:
+    """Return the heading of a `FlushBatch`.
+
+    Raises:
+        InvalidRecord: when it has none.
+    """
+    return decode(value, BatchHeading).ref
 
 
 def decode_record(entry: Entry, record_type: type[Input]) -> Input:

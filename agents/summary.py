@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from agents.batch_parts import batch_parts, references
 from agents.processor import Processor, SlotName
 from agents.quotes import own_words
-from agents.stage_agent import StageAgent, calls_of, known_slots
+from agents.stage_agent import StageAgent, batch_heading, calls_of, known_slots
 from schemas.flushes import FlushBatch
 from schemas.profiles import Profile, ProfileState
 from schemas.stages import Dropped, Memo, MemoBullet
@@ -89,6 +89,7 @@ def register(
         target=runtime.topics.memos,
         record_type=FlushBatch,
         flush=lambda batch: batch.ref,
+        heading=batch_heading,
         run=run,
         fail=failed_memo,
         profiles=profiles,

@@ -140,3 +140,9 @@ class FlushBatch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     context: tuple[BatchMessage, ...] = ()
     signals: Signals | None = None
     after: int | None = None
+
+
+class BatchHeading(msgspec.Struct, frozen=True, kw_only=True):
+    """A `FlushBatch` of which only the heading is read: enough to tell whom it concerns."""
+
+    ref: FlushRef

@@ -44,6 +44,9 @@ GiveUp = Callable[[Entry, RecordFailed, int], Awaitable[None]]
 Ready = Callable[[Entry], Awaitable[None]]
 """Returns when a record may be processed."""
 
+Concerns = Callable[[Event], bool]
+"""Whether there is anything to do with a record; without it, there always may be."""
+
 UNEXPECTED: Final = "internal_error"
 """Reason of a record that was given up because its handler raised something it should not."""
 
@@ -63,6 +66,7 @@ class KeyedLanes:
         handler: processes one record.
         give_up: deals with a record that cannot be processed; tried again until it succeeds.
         ready: waits until a record may be processed; without it each may at once.
+        concerns: says of a record that it is another stage's: it then goes through no lane.
         concurrency: handlers that run at once.
         max_open: records taken and not acknowledged, held ones not counted; beyond it the stream is not read,
             which makes Faust pause the partition: backpressure, never loss.
@@ -83,6 +87,7 @@ class KeyedLanes:
         handler: Handler,
         give_up: GiveUp,
         ready: Ready | None = None,
+        concerns: Concerns | None = None,
         concurrency: int = 64,
         max_open: int = 1000,
         attempts: int = 5,
@@ -94,6 +99,7 @@ class KeyedLanes:
         self._handler = handler
         self._give_up = give_up
         self._ready = ready
+        self._concerns = concerns
         self._slots = asyncio.Semaphore(concurrency)
         self._attempts = attempts
         self._backoff = backoff
@@ -126,6 +132,10 @@ class KeyedLanes:
         if not await self._intake.admit(event):
             return
         entry = self.ledger.open(event)
+        if self._concerns is not None and not self._concerns(event):
+            self.ended += 1
+            self.ledger.close(entry)
+            return
         self._count(1)
         key = event.message.key
         queue = self._queues.get(key)

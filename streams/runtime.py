@@ -16,7 +16,7 @@ from streams.dead_letters import DeadLetters
 from streams.delivery import RawSchema, events_of
 from streams.errors import DependencyDown
 from streams.faust_app import AppSource, PipelineApp, create_app
-from streams.lanes import GiveUp, Handler, KeyedLanes, Ready
+from streams.lanes import Concerns, GiveUp, Handler, KeyedLanes, Ready
 from streams.records import EventStream, TopicPartition
 from streams.sender import Sender
 from streams.settings import Settings
@@ -111,6 +111,7 @@ class Runtime:
         give_up: GiveUp,
         *,
         ready: Ready | None = None,
+        concerns: Concerns | None = None,
         on_forget: Callable[[], None] = lambda: None,
     ) -> KeyedLanes:
         """Create keyed lanes with the settings' limits that take part in the lifecycle."""
@@ -121,6 +122,7 @@ class Runtime:
             handler=handler,
             give_up=give_up,
             ready=ready,
+            concerns=concerns,
             concurrency=limits.concurrency,
             max_open=limits.max_open,
             attempts=limits.attempts,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Literal, ParamSpec, TypeVar
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, Literal, ParamSpec, TypeVar
 
 from agents.fact_processor import FoundDomain, FoundFacts, FoundPreferences, Related
 from agents.in_place import computed, is_short
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
+_REMEMBERED: Final = 1024
+"""Sentences of which it is remembered for a while what they state."""
+
 
 class RuleProcessor:
     """Reads what users plainly state about themselves; needs no model and always gives the same answer.
@@ -48,6 +52,8 @@ class RuleProcessor:
         self.name = "rules"
         self.answers = 0
         self.version = reading.VERSION
+        # A sentence is read for the summary and, soon after, for what it puts into slots.
+        self._stated = lru_cache(_REMEMBERED)(_stated)
         self._tags = config.event_tags
         self._domain = _describer(config) if config.reads_domain else None
         self._reads_moods = any(tagging.family(tag) == "mood" for tag in config.event_tags)
@@ -113,23 +119,28 @@ class RuleProcessor:
             bullets=tuple(
                 MemoBullet(text=sentence, evidence=(message.message_id,))
                 for message in messages
-                for sentence in self._telling(message.content)
+                for sentence in self._telling(message)
             )
         )
 
     def _extract(self, bullets: Sequence[MemoBullet]) -> Extraction:
         tally = _Tally()
         for bullet in bullets:
-            for finding in reading.findings(bullet.text):
+            for finding in self._stated(bullet.evidence, bullet.text):
                 tally.add(finding, bullet.evidence)
         return Extraction(candidates=tuple(tally.candidates()))
 
-    def _telling(self, content: str) -> Iterator[str]:
-        if not reading.SIGNALS.search(content):
+    def _telling(self, message: BatchMessage) -> Iterator[str]:
+        if not reading.SIGNALS.search(message.content):
             return
-        for sentence in text.statements(content):
-            if reading.findings(sentence) or (self._reads_moods and any(reading.moods(sentence))):
+        for sentence in text.statements(message.content):
+            if self._stated((message.message_id,), sentence) or (self._reads_moods and any(reading.moods(sentence))):
                 yield sentence
+
+
+def _stated(_message_ids: tuple[str, ...], sentence: str) -> tuple[Finding, ...]:
+    """Return what a sentence of these messages states."""
+    return tuple(reading.findings(sentence))
 
 
 def _describer(config: PipelineConfig) -> Describer:

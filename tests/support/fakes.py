@@ -207,13 +207,14 @@ class FakeRuntime:
         self.agents: dict[str, tuple[str, Callable[..., Awaitable[None]]]] = {}
         self._attempts = attempts
 
-    def lanes(self, name, handler, give_up, *, ready=None, on_forget=lambda: None) -> KeyedLanes:
+    def lanes(self, name, handler, give_up, *, ready=None, concerns=None, on_forget=lambda: None) -> KeyedLanes:
         lanes = KeyedLanes(
             name,
             self.source,
             handler=handler,
             give_up=give_up,
             ready=ready,
+            concerns=concerns,
             attempts=self._attempts,
             backoff=INSTANT,
             on_forget=on_forget,

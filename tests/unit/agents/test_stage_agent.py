@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
+from msgspec.structs import replace
 
 from agents.processor import SlotName, StageFailed, StageUnavailable
-from agents.stage_agent import StageAgent, known_slots
+from agents.stage_agent import StageAgent, batch_heading, known_slots
 from agents.summary import failed_memo
 from schemas.codec import encode
 from schemas.dead_letters import DeadLetterReason
-from schemas.flushes import FlushBatch, Lane
+from schemas.flushes import Branch, FlushBatch, Lane
 from schemas.profiles import AppliedMark, Profile, ProfileState, Slot
 from schemas.stages import Memo, ModelCall
 from streams.errors import DependencyDown
@@ -22,7 +25,7 @@ CALL = ModelCall(stage="summary", model="m", outcome="timeout")
 class Stage:
     """A summary stage whose judgement is the test's."""
 
-    def __init__(self, parks_unreadable: bool = True) -> None:
+    def __init__(self, parks_unreadable: bool = True, lane: Lane = "memo", by_heading: bool = False) -> None:
         self.runtime = FakeRuntime(attempts=3)
         self.profiles = FakeTable(ProfileState)
         self.asked: list[tuple[str, list[SlotName]]] = []
@@ -30,7 +33,7 @@ class Stage:
         self.agent = StageAgent(
             self.runtime,
             stage="summary",
-            lane="memo",
+            lane=lane,
             branches=("extract", "tag"),
             source="flushes",
             target="memos",
@@ -40,6 +43,7 @@ class Stage:
             fail=failed_memo,
             profiles=self.profiles,
             parks_unreadable=parks_unreadable,
+            heading=batch_heading if by_heading else None,
         )
 
     async def _run(self, batch: FlushBatch, profile: Profile | None) -> Memo:
@@ -122,6 +126,71 @@ async def test_a_flush_of_another_lane_is_left_to_its_own_stage(stage: Stage) ->
     stage.failures = [StageFailed("bad", "bad")]
     await stage.read(encode(signal_batch("I live in Oslo")))
     assert (stage.asked, stage.runtime.sender.sent, stage.acked) == ([], [], [0])
+
+
+class Reader(Stage):
+    """A stage that is told apart by headings; `taken` are the offsets that its lanes have got."""
+
+    def __init__(self, lane: Lane, parks_unreadable: bool = True) -> None:
+        super().__init__(parks_unreadable, lane, by_heading=True)
+
+    async def parks(self, value: bytes) -> bool:
+        """Whether it parks this record; in any case it acknowledges it, and answers nothing."""
+        await self.read(value)
+        assert self.acked == [0]
+        assert self.asked == []
+        return [record.topic for record in self.runtime.sender.sent] == ["dead-letters"]
+
+
+@pytest.mark.parametrize(("lane", "asked"), [("memo", 1), ("facts", 0)])
+async def test_by_headings_each_stage_gets_its_lanes_records(lane: Lane, asked: int) -> None:
+    stage = Reader(lane)
+    await stage.read(encode(flush_batch()))
+    assert (len(stage.asked), stage.acked, stage.agent.lanes.ended) == (asked, [0], 1)
+
+
+async def test_a_record_of_another_stage_takes_no_lane_behind_one_that_waits() -> None:
+    stage = Reader("memo")
+    waiting = asyncio.Event()
+    run = stage._run
+
+    async def wait(batch: FlushBatch, profile: Profile | None) -> Memo:
+        await waiting.wait()
+        return await run(batch, profile)
+
+    stage.agent._run = wait
+    for offset, batch in enumerate((flush_batch(), signal_batch("I live in Oslo"))):
+        await stage.agent.lanes.submit(stage.runtime.source.event(offset, key=KEY, value=encode(batch), partition=2))
+    assert (stage.agent.lanes.running, stage.acked) == (1, [])
+    waiting.set()
+    await eventually(lambda: stage.acked == [0, 1])
+
+
+@pytest.mark.parametrize(("parks_unreadable", "only", "asked"), [(True, ("tag",), 1), (True, ("domain",), 0)])
+async def test_by_headings_a_flush_that_asks_other_branches_is_none_of_its(
+    parks_unreadable: bool, only: tuple[Branch, ...], asked: int
+) -> None:
+    stage = Reader("memo", parks_unreadable)
+    await stage.read(encode(flush_batch(replace(flush_ref(), redrive=1, only=only))))
+    assert len(stage.asked) == asked
+
+
+UNREADABLE = {
+    "memo": encode(flush_batch()).replace(b'"messages":[', b'"messages":["none",'),
+    "facts": encode(signal_batch("I live in Oslo")).replace(b'"messages":[', b'"messages":["none",'),
+    "no": b'{"messages":[]}',
+}
+
+
+@pytest.mark.parametrize(
+    ("heading", "parking"),
+    [("memo", ["summary"]), ("facts", ["facts"]), ("no", ["summary"])],
+)
+async def test_what_cannot_be_read_is_parked_by_one_stage_of_those_that_read_its_topic(
+    heading: str, parking: list[str]
+) -> None:
+    stages = {"summary": Reader("memo"), "domain": Reader("memo", parks_unreadable=False), "facts": Reader("facts")}
+    assert [name for name, stage in stages.items() if await stage.parks(UNREADABLE[heading])] == parking
 
 
 async def test_a_failed_stage_parks_the_record_and_answers_that_it_failed(stage: Stage) -> None:

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from agents.rules import reading
 from agents.rules.processor import RuleProcessor
 from schemas.messages import Role
 from schemas.pipeline import EventTagDefinition, PipelineConfig
@@ -56,6 +57,18 @@ def test_every_candidate_cites_messages_of_its_memo(reader: Reader) -> None:
         assert candidate.evidence
         assert set(candidate.evidence) <= cited
         assert candidate.assertion == "said" or candidate.retracts
+
+
+def test_a_sentence_is_read_once_for_the_summary_and_its_slots(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+    sentence = "I live in Oslo."
+    read: list[str] = []
+    findings = reading.findings
+    monkeypatch.setattr(reading, "findings", lambda text: [read.append(text), findings(text)][1])
+    memo = reader.memo([message(sentence)])
+    assert [each.memo for each in asyncio.run(reader.processor.extract(memo, ())).candidates] == ["Oslo"]
+    assert read == [sentence]
+    reader.memo([message(sentence, message_id="another")])
+    assert read == [sentence] * 2
 
 
 def test_items_of_one_slot_are_joined_with_the_evidence_of_all(reader: Reader) -> None:

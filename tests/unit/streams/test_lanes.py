@@ -478,3 +478,16 @@ async def test_once_waiting_is_over_a_handler_has_one_short_try(monkeypatch: pyt
     await stage.done()
     assert stage.parked == [(0, "stopped", 1)]
     assert stage.ended == [1]
+
+
+async def test_a_record_that_is_another_stages_is_acknowledged_in_its_turn_without_a_handler() -> None:
+    stage = Stage(concerns=lambda event: event.message.offset % 2 == 0)
+    stage.block(0)
+    for offset in range(4):
+        await stage.lanes.submit(stage.source.event(offset, key=b"k"))
+    assert (stage.lanes.running, stage.lanes.ended) == (2, 2)
+    assert stage.source.acked[0] == []
+    stage.unblock(0)
+    await eventually(lambda: stage.source.acked[0] == [0, 1, 2, 3])
+    assert stage.started == [0, 2]
+    assert stage.lanes.ended == 4
