@@ -7,6 +7,7 @@ down delays its own sink and loses nothing, and since the stream is not read mea
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Sequence
 
 from streams.backoff import Backoff
@@ -31,7 +32,9 @@ class BatchLane:
         source: the application that the records come from.
         write: writes a batch.
         max_records: records of one batch at the most; twice as many may be waiting before reading stops.
-        max_seconds: how long a batch that is not full waits for more, once the one before it is written.
+        max_seconds: how far apart the writes of batches that are not full begin; none of their records waits longer
+            for others.
+        gather: seconds that the first record after a pause waits for those that came with it.
         backoff: waits between tries of a batch.
         contiguous: no record of the topic is ever deleted (`streams.ledger.Ledger`).
     """
@@ -44,6 +47,7 @@ class BatchLane:
         write: WriteBatch,
         max_records: int,
         max_seconds: float,
+        gather: float = 0.05,
         backoff: Backoff = Backoff(),  # noqa: B008 - frozen
         contiguous: bool = True,
     ) -> None:
@@ -52,6 +56,8 @@ class BatchLane:
         self._write = write
         self._max_records = max_records
         self._max_seconds = max_seconds
+        self._gather = min(gather, max_seconds)
+        self._began = -math.inf
         self._backoff = backoff
         self._pending: list[Entry] = []
         self._writing: Sequence[Entry] = ()
@@ -98,12 +104,15 @@ class BatchLane:
         self._task = None
 
     async def _fill(self) -> None:
+        loop = asyncio.get_running_loop()
         if not self._intake.draining and not self._full.is_set():
+            due = max(loop.time() + self._gather, self._began + self._max_seconds)
             try:
-                async with asyncio.timeout(self._max_seconds):
+                async with asyncio.timeout_at(due):
                     await self._full.wait()
             except TimeoutError:
                 pass
+        self._began = loop.time()
 
     async def _write_until_taken(self, batch: Sequence[Entry]) -> None:
         async def write() -> None:

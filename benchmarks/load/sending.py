@@ -20,6 +20,10 @@ _UNACKNOWLEDGED: Final = 10_000
 _YIELD_EVERY: Final = 100
 """Messages after which others have their turn, where the producer's queue gives them none."""
 
+_TICK: Final = 0.02
+"""Seconds in which messages that are due are sent together: one by one they would cost the broker and this process as
+much as all that is made of them costs the workers, which are on the same processors."""
+
 _NONE: Final = -1.0
 
 
@@ -73,7 +77,7 @@ class Sender:
             wait = begun + pace.due(position, len(messages)) - time.monotonic()
             if wait > 0:
                 await self._settle(_UNACKNOWLEDGED)
-                await asyncio.sleep(wait)
+                await asyncio.sleep(max(wait, _TICK))
             elif position % _YIELD_EVERY == 0:
                 await asyncio.sleep(0)
             self._open.append((await self._send(message.key, message.value), message.key))

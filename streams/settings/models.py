@@ -177,7 +177,7 @@ class ClickHouseSettings(_Group):
     database: str = Field(default="profilestream", pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
     timeout: float = Field(default=30.0, gt=0, description="seconds a request may take")
     batch_rows: int = Field(default=5000, ge=1, description="rows of one insert at the most")
-    batch_seconds: float = Field(default=0.5, gt=0, description="longest wait for a batch to fill")
+    batch_seconds: float = Field(default=1.0, gt=0, description="longest wait for a batch to fill")
 
 
 class QdrantSettings(_Group):
@@ -187,8 +187,8 @@ class QdrantSettings(_Group):
     api_key: SecretStr = SecretStr("")
     collection: str = Field(default="profiles", pattern=r"^[A-Za-z0-9_-]+$", description="prefix of its name")
     timeout: float = Field(default=30.0, gt=0, description="seconds a request may take")
-    batch_points: int = Field(default=64, ge=1)
-    batch_seconds: float = Field(default=0.5, gt=0)
+    batch_points: int = Field(default=256, ge=1, description="records of one batch at the most")
+    batch_seconds: float = Field(default=1.0, gt=0, description="longest wait for a batch to fill")
 
 
 class EmbeddingSettings(_Group):

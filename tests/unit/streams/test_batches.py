@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from itertools import pairwise
 
 import pytest
 
@@ -19,7 +20,12 @@ class Store:
     """A lane into a store that takes, refuses or keeps waiting."""
 
     def __init__(
-        self, max_records: int = 3, max_seconds: float = HOUR, backoff=INSTANT, contiguous: bool = True
+        self,
+        max_records: int = 3,
+        max_seconds: float = HOUR,
+        gather: float = HOUR,
+        backoff=INSTANT,
+        contiguous: bool = True,
     ) -> None:
         self.source = FakeSource()
         self.tries: list[list[int]] = []
@@ -34,6 +40,7 @@ class Store:
             write=self._write,
             max_records=max_records,
             max_seconds=max_seconds,
+            gather=gather,
             backoff=backoff,
             contiguous=contiguous,
         )
@@ -82,6 +89,35 @@ async def test_a_batch_that_does_not_fill_is_written_when_its_time_is_up() -> No
     await store.submit(0, 1)
     await eventually(lambda: store.acked == [0, 1])
     assert store.written == [[0, 1]]
+
+
+async def test_what_comes_after_a_pause_waits_only_for_what_came_with_it() -> None:
+    store = Store(max_records=100, gather=0.01)
+    await store.submit(0, 1)
+    await eventually(lambda: store.written == [[0, 1]])
+
+
+async def test_of_records_that_keep_coming_writes_begin_as_far_apart_as_they_may() -> None:
+    store = Store(max_records=100, gather=0.0, max_seconds=0.2)
+    began: list[float] = []
+    write = store.lane._write
+
+    async def timed(batch: Sequence[Entry]) -> None:
+        began.append(asyncio.get_running_loop().time())
+        await write(batch)
+
+    store.lane._write = timed
+    for offset in range(3):
+        await store.submit(offset)
+        await eventually(lambda written=offset + 1: len(store.written) == written)
+    assert [later - earlier > 0.19 for earlier, later in pairwise(began)] == [True, True]
+
+
+async def test_after_a_pause_as_long_as_that_nothing_of_it_is_left_to_wait_for() -> None:
+    store = Store(max_records=100, gather=0.0)
+    store.lane._began = asyncio.get_running_loop().time() - HOUR
+    await store.submit(0)
+    await eventually(lambda: store.written == [[0]])
 
 
 async def test_more_than_one_batch_goes_out_in_order_one_at_a_time() -> None:
