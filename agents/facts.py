@@ -323,4 +323,5 @@ def register(
         fail=failed_facts,
         profiles=profiles,
         wait=in_turn.wait,
+        parks_unreadable=False,
     )

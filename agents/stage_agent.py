@@ -62,8 +62,9 @@ class StageAgent(Generic[Input, Output]):
         profiles: profiles of the users of the assigned partitions, for reading.
         branches: the branches that this stage answers for: of a flush that was sent again, only some may be wanted.
         wait: waits until a record of a user may be read; without it each may at once.
-        parks_unreadable: park records that cannot be read; of the stages that read a lane's records, one does.
-        heading: gives the heading of a record without reading the rest, where most records are another stage's.
+        parks_unreadable: park records that cannot be read; of the stages that read a topic, one does.
+        heading: gives the heading of a record without reading the rest, where most records are another stage's. What is
+            broken behind its heading is parked by the stage that its first branch leads to.
     """
 
     def __init__(
@@ -96,6 +97,7 @@ class StageAgent(Generic[Input, Output]):
         self._profiles = profiles
         self._sender = runtime.sender
         self._dead_letters = runtime.dead_letters
+        self._heading = heading
         ready = None if wait is None else partial(self._until_ready, wait)
         concerns = None if heading is None else partial(self._concerns, heading)
         self.lanes = runtime.lanes(stage, self._handle, self._give_up, ready=ready, concerns=concerns)
@@ -105,7 +107,16 @@ class StageAgent(Generic[Input, Output]):
         try:
             return self._asks(heading(event.message.value or b""))
         except InvalidRecord:
-            return self._lane == "memo"  # one lane is left with what has no heading
+            return self._parks_unreadable
+
+    def _is_left_with(self, unreadable: bytes) -> bool:
+        """Whether it is this stage that parks a record that cannot be read."""
+        if self._heading is not None:
+            try:
+                return self._heading(unreadable).branches[0] in self._branches
+            except InvalidRecord:
+                pass
+        return self._parks_unreadable
 
     async def _until_ready(self, wait: Wait[Input], entry: Entry) -> None:
         try:
@@ -146,7 +157,7 @@ class StageAgent(Generic[Input, Output]):
         try:
             record = decode_record(entry, self._record_type)
         except RecordFailed:
-            if self._parks_unreadable:
+            if self._is_left_with(entry.event.message.value or b""):
                 await self._dead_letters.park(entry.event, self._stage, failure, attempts)
             return
         if not self._wants(record, self._profiles.read(entry.event.message.key or b"")):
@@ -165,9 +176,12 @@ def batch_heading(value: bytes) -> FlushRef:
     """Return the heading of a `FlushBatch`.
 
     Raises:
-        InvalidRecord: when it has none.
+        InvalidRecord: when it has none that a batch can have.
     """
-    return decode(value, BatchHeading).ref
+    ref = decode(value, BatchHeading).ref
+    if ref.lane == "forget":
+        raise InvalidRecord("there is no batch of lane forget")
+    return ref
 
 
 def decode_record(entry: Entry, record_type: type[Input]) -> Input:

@@ -16,12 +16,14 @@ from typing import Any, Final, cast
 
 import faust
 from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaError
 from aiokafka.protocol.produce import ProduceRequest
 from faust.transport.consumer import Consumer
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 
 from streams.delivery import BulkDelivery, PromptDelivery
+from streams.errors import DependencyDown
 from streams.fetching import PacedConsumer
 from streams.kafka import MAX_RECORD_BYTES, trusted
 from streams.lifecycle import Lifecycle
@@ -81,7 +83,11 @@ class PipelineProducer(driver.Producer):
 
         async def guarded(node_id: int, request: Any, **options: Any) -> Any:
             if isinstance(request, ProduceRequest):
-                cast(PipelineApp, self.app).guard()  # what it raises ends the producer, and so all that waits in it
+                try:
+                    cast(PipelineApp, self.app).guard()
+                except DependencyDown as error:
+                    # An error of the client's own fails what waits in it; it takes any other for a fault of its own.
+                    raise KafkaError(str(error)) from error
             return await send(node_id, request, **options)
 
         producer.client.send = guarded

@@ -15,12 +15,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from aiokafka.errors import KafkaError
+
 from schemas.deltas import FlushEvent
 from streams.app import Worker
 from streams.carried_letters import Carried, carried_letters
 from streams.draining import Drained
 from streams.embedded.child import ServiceFailed
 from streams.embedded.services import EmbeddedServices
+from streams.kafka import unavailable
 from streams.late_messages import park_late
 from streams.letters import User
 from streams.metrics_server import serve_metrics
@@ -127,7 +130,10 @@ async def open_worker(settings: Settings, *, embedded: bool) -> AsyncIterator[Wo
             await restore_profiles(store.profiles(), settings.kafka)
         worker = await Worker.create(settings, config, processor, store, vectors, track=embedded)
         try:
-            await worker.start()
+            try:
+                await worker.start()
+            except KafkaError as error:
+                raise unavailable(settings.kafka, error) from error
             async with serve_metrics(settings.metrics, worker.collector) as worker.metrics_address:
                 collect_seldom()
                 yield worker

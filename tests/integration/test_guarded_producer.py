@@ -15,7 +15,9 @@ from streams.topics import Topics, ensure_topics
 from tests.integration.dead_letter_support import records_on
 
 
-async def test_a_record_that_waits_when_the_process_may_not_write_any_more_never_leaves(kafka: KafkaSettings) -> None:
+async def test_a_record_that_waits_when_the_process_may_not_write_any_more_never_leaves(
+    kafka: KafkaSettings, caplog: pytest.LogCaptureFixture
+) -> None:
     topic = Topics.of(kafka).messages
     await ensure_topics(kafka)
     app = create_app(Settings(kafka=kafka), "group")
@@ -38,3 +40,4 @@ async def test_a_record_that_waits_when_the_process_may_not_write_any_more_never
         async with asyncio.timeout(10):
             await producer.stop()
     assert [value for _, value, _, _ in await records_on(kafka, topic)] == [b"before"]
+    assert [record.getMessage() for record in caplog.records if record.exc_info] == []

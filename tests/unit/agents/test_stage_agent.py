@@ -25,7 +25,13 @@ CALL = ModelCall(stage="summary", model="m", outcome="timeout")
 class Stage:
     """A summary stage whose judgement is the test's."""
 
-    def __init__(self, parks_unreadable: bool = True, lane: Lane = "memo", by_heading: bool = False) -> None:
+    def __init__(
+        self,
+        parks_unreadable: bool = True,
+        lane: Lane = "memo",
+        branches: tuple[Branch, ...] = ("extract", "tag"),
+        by_heading: bool = False,
+    ) -> None:
         self.runtime = FakeRuntime(attempts=3)
         self.profiles = FakeTable(ProfileState)
         self.asked: list[tuple[str, list[SlotName]]] = []
@@ -34,7 +40,7 @@ class Stage:
             self.runtime,
             stage="summary",
             lane=lane,
-            branches=("extract", "tag"),
+            branches=branches,
             source="flushes",
             target="memos",
             record_type=FlushBatch,
@@ -129,10 +135,10 @@ async def test_a_flush_of_another_lane_is_left_to_its_own_stage(stage: Stage) ->
 
 
 class Reader(Stage):
-    """A stage that is told apart by headings; `taken` are the offsets that its lanes have got."""
+    """One of the stages that are told apart by headings."""
 
-    def __init__(self, lane: Lane, parks_unreadable: bool = True) -> None:
-        super().__init__(parks_unreadable, lane, by_heading=True)
+    def __init__(self, lane: Lane, branches: tuple[Branch, ...], parks_unreadable: bool = False) -> None:
+        super().__init__(parks_unreadable, lane, branches, by_heading=True)
 
     async def parks(self, value: bytes) -> bool:
         """Whether it parks this record; in any case it acknowledges it, and answers nothing."""
@@ -142,15 +148,35 @@ class Reader(Stage):
         return [record.topic for record in self.runtime.sender.sent] == ["dead-letters"]
 
 
-@pytest.mark.parametrize(("lane", "asked"), [("memo", 1), ("facts", 0)])
-async def test_by_headings_each_stage_gets_its_lanes_records(lane: Lane, asked: int) -> None:
-    stage = Reader(lane)
-    await stage.read(encode(flush_batch()))
-    assert (len(stage.asked), stage.acked, stage.agent.lanes.ended) == (asked, [0], 1)
+def readers() -> dict[str, Reader]:
+    """Return the stages that read the flush topic."""
+    return {
+        "summary": Reader("memo", ("extract", "tag"), parks_unreadable=True),
+        "domain": Reader("memo", ("domain",)),
+        "facts": Reader("facts", ("facts",)),
+    }
+
+
+@pytest.mark.parametrize(
+    ("batch", "asked"),
+    [
+        (flush_batch(), {"summary", "domain"}),
+        (signal_batch("I live in Oslo"), {"facts"}),
+        (flush_batch(replace(flush_ref(), redrive=1, only=("tag",))), {"summary"}),
+        (flush_batch(replace(flush_ref(), redrive=1, only=("domain",))), {"domain"}),
+        (flush_batch(replace(flush_ref(), lane="forget")), set()),
+    ],
+)
+async def test_by_headings_each_stage_gets_what_asks_for_its_answer(batch: FlushBatch, asked: set[str]) -> None:
+    stages = readers()
+    for stage in stages.values():
+        await stage.read(encode(batch))
+        assert (stage.acked, stage.agent.lanes.ended) == ([0], 1)
+    assert {name for name, stage in stages.items() if stage.asked} == asked
 
 
 async def test_a_record_of_another_stage_takes_no_lane_behind_one_that_waits() -> None:
-    stage = Reader("memo")
+    stage = readers()["summary"]
     waiting = asyncio.Event()
     run = stage._run
 
@@ -166,31 +192,25 @@ async def test_a_record_of_another_stage_takes_no_lane_behind_one_that_waits() -
     await eventually(lambda: stage.acked == [0, 1])
 
 
-@pytest.mark.parametrize(("parks_unreadable", "only", "asked"), [(True, ("tag",), 1), (True, ("domain",), 0)])
-async def test_by_headings_a_flush_that_asks_other_branches_is_none_of_its(
-    parks_unreadable: bool, only: tuple[Branch, ...], asked: int
-) -> None:
-    stage = Reader("memo", parks_unreadable)
-    await stage.read(encode(flush_batch(replace(flush_ref(), redrive=1, only=only))))
-    assert len(stage.asked) == asked
-
-
-UNREADABLE = {
-    "memo": encode(flush_batch()).replace(b'"messages":[', b'"messages":["none",'),
-    "facts": encode(signal_batch("I live in Oslo")).replace(b'"messages":[', b'"messages":["none",'),
-    "no": b'{"messages":[]}',
-}
+def broken(batch: FlushBatch) -> bytes:
+    """Return a batch that cannot be read behind its heading."""
+    return encode(batch).replace(b'"messages":[', b'"messages":["none",')
 
 
 @pytest.mark.parametrize(
-    ("heading", "parking"),
-    [("memo", ["summary"]), ("facts", ["facts"]), ("no", ["summary"])],
+    ("value", "parking"),
+    [
+        (broken(flush_batch()), "summary"),
+        (broken(signal_batch("I live in Oslo")), "facts"),
+        (broken(flush_batch(replace(flush_ref(), redrive=1, only=("domain",)))), "domain"),
+        (broken(flush_batch(replace(flush_ref(), redrive=1, only=("tag", "domain")))), "summary"),
+        (broken(flush_batch(replace(flush_ref(), lane="forget"))), "summary"),
+        (b'{"messages":[]}', "summary"),
+        (b"rubbish", "summary"),
+    ],
 )
-async def test_what_cannot_be_read_is_parked_by_one_stage_of_those_that_read_its_topic(
-    heading: str, parking: list[str]
-) -> None:
-    stages = {"summary": Reader("memo"), "domain": Reader("memo", parks_unreadable=False), "facts": Reader("facts")}
-    assert [name for name, stage in stages.items() if await stage.parks(UNREADABLE[heading])] == parking
+async def test_what_cannot_be_read_is_parked_by_one_of_the_stages_of_its_topic(value: bytes, parking: str) -> None:
+    assert [name for name, stage in readers().items() if await stage.parks(value)] == [parking]
 
 
 async def test_a_failed_stage_parks_the_record_and_answers_that_it_failed(stage: Stage) -> None:

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from aiokafka.errors import KafkaConnectionError
 
+from streams import running
 from streams.cli.up import _missing
 from streams.draining import Drained
+from streams.kafka import KafkaUnavailable
 from streams.outstanding import Outstanding
 from streams.running import WorkerCrashed, until_stopped
+from streams.settings import Settings
 
 
 def crashed(outstanding: Outstanding | None) -> Any:
@@ -50,3 +56,33 @@ def test_what_an_incomplete_stop_has_lost_is_said(archive: int, index: int, said
         index_left=outstanding.count("index"),
     )
     assert re.match(said, _missing(drained))
+
+
+async def test_a_broker_that_goes_while_a_worker_starts_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[str] = []
+
+    @asynccontextmanager
+    async def opened(*_: object) -> AsyncIterator[Any]:
+        async def migrate() -> None:
+            pass
+
+        yield SimpleNamespace(migrate=migrate)
+
+    class Worker:
+        @classmethod
+        async def create(cls, *_: object, **_options: object) -> Worker:
+            return cls()
+
+        async def start(self) -> None:
+            raise KafkaConnectionError("Unable to bootstrap")
+
+        async def stop(self) -> None:
+            ended.append("stopped")
+
+    for name in ("open_processor", "open_archive", "open_vectors"):
+        monkeypatch.setattr(running, name, opened)
+    monkeypatch.setattr(running, "Worker", Worker)
+    with pytest.raises(KafkaUnavailable, match=r"Kafka does not answer at 127.0.0.1:9092: start it"):
+        async with running.open_worker(Settings(), embedded=False):
+            pass
+    assert ended == ["stopped"]
