@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from agents.processor import SlotName
 from schemas.codec import InvalidRecord, decode, encode
-from schemas.flushes import BatchHeading, Branch, FlushRef, Lane
+from schemas.flushes import BRANCHES, BatchHeading, Branch, FlushRef, Lane
 from schemas.profiles import Profile, ProfileState
 from schemas.stages import ModelCall, StageName
 from streams.errors import RecordFailed
@@ -179,8 +179,8 @@ def batch_heading(value: bytes) -> FlushRef:
         InvalidRecord: when it has none that a batch can have.
     """
     ref = decode(value, BatchHeading).ref
-    if ref.lane == "forget":
-        raise InvalidRecord("there is no batch of lane forget")
+    if ref.lane == "forget" or not set(ref.branches) <= set(BRANCHES[ref.lane]):
+        raise InvalidRecord(f"no stage reads a batch of lane {ref.lane} for {', '.join(ref.branches)}")
     return ref
 
 

@@ -427,9 +427,11 @@ class Worker:
 
     async def stop(self) -> None:
         """Finish what is running within the drain limit, commit, and leave the groups."""
-        if self._beating is not None:
-            self._beating.cancel()
-        await asyncio.gather(*(runtime.app.stop() for runtime in self._runtimes))
+        try:
+            await asyncio.gather(*(runtime.app.stop() for runtime in self._runtimes))
+        finally:
+            if self._beating is not None:  # until then: who stops may write, for as long as it takes
+                self._beating.cancel()
         logger.debug(
             "signals in %d of the users' messages; %d had none and cost no call",
             self.window.signalled,

@@ -87,6 +87,9 @@ class PacedConsumer(driver.AIOKafkaConsumerThread):
         if self._thread is not None:
             await cast(Any, self._thread).ended()
 
+    async def _keepalive2(self) -> None:
+        """Look after no thread."""
+
     async def _gather_remaining_tasks(self) -> None:
         """Cancel no other task: they are not this consumer's."""
 

@@ -108,6 +108,8 @@ the package, such as a single module of it, is not to wait for all others."""
 if not TYPE_CHECKING:  # a type checker is to know which names there are
 
     def __getattr__(name: str) -> object:
+        if name in _MODULES:
+            return importlib.import_module(f"{__name__}.{name}")
         if name not in _MODULE_OF:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         found: object = getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)

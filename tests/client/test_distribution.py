@@ -73,3 +73,13 @@ def test_a_module_of_it_loads_no_others() -> None:
         env={"PYTHONPATH": str(CLIENT)}, capture_output=True, text=True, check=True, timeout=60,
     )  # fmt: skip
     assert result.stdout.split() == ["profilestream_client", "profilestream_client.closing"]
+
+
+def test_modules_of_its_names_are_there_without_an_import_of_their_own() -> None:
+    found = subprocess.run(
+        [sys.executable, "-c", "import profilestream_client as client; print(client.packing.pack is client.pack)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found.stdout == "True\n"

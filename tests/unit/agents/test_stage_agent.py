@@ -205,6 +205,7 @@ def broken(batch: FlushBatch) -> bytes:
         (broken(flush_batch(replace(flush_ref(), redrive=1, only=("domain",)))), "domain"),
         (broken(flush_batch(replace(flush_ref(), redrive=1, only=("tag", "domain")))), "summary"),
         (broken(flush_batch(replace(flush_ref(), lane="forget"))), "summary"),
+        (broken(flush_batch(replace(flush_ref(), redrive=1, only=("facts",)))), "summary"),
         (b'{"messages":[]}', "summary"),
         (b"rubbish", "summary"),
     ],
