@@ -7,6 +7,7 @@ import contextlib
 import ctypes
 import json
 import os
+import random
 import signal
 import socket
 import sys
@@ -20,6 +21,11 @@ START_LIMIT: Final = 30.0
 STOP_LIMIT: Final = 15.0
 """Seconds that it may take to end after SIGTERM, before it is killed."""
 
+_PORTS: Final = range(20_000, 32_768)
+"""Below those that Linux, macOS and Windows give to outgoing connections unless told otherwise."""
+
+_TRIES: Final = 100
+
 _PR_SET_PDEATHSIG: Final = 1
 
 
@@ -28,11 +34,19 @@ class ServiceFailed(Exception):
 
 
 def free_port() -> int:
-    """Return a port on 127.0.0.1 that was free a moment ago."""
+    """Return a port on 127.0.0.1 that was free a moment ago, and that no outgoing connection is given.
+
+    A service takes its port seconds later, and once more when it starts again. One of the ports that the system gives
+    out may be a client's by then; a client that tries to reach it in vain may even be connected with itself.
+    """
+    for port in random.sample(_PORTS, _TRIES):
+        with socket.socket() as listener, contextlib.suppress(OSError):
+            listener.bind(("127.0.0.1", port))
+            return port
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
+        given: int = listener.getsockname()[1]
+        return given
 
 
 async def listens(address: str) -> bool:
