@@ -83,7 +83,7 @@ class StageAgent(Generic[Input, Output]):
         branches: tuple[Branch, ...],
         wait: Wait[Input] | None = None,
         parks_unreadable: bool = True,
-        heading: Callable[[bytes], FlushRef] | None = None,
+        heading: Callable[[bytes | None], FlushRef] | None = None,
     ) -> None:
         self._stage: StageName = stage
         self._lane: Lane = lane
@@ -99,24 +99,26 @@ class StageAgent(Generic[Input, Output]):
         self._dead_letters = runtime.dead_letters
         self._heading = heading
         ready = None if wait is None else partial(self._until_ready, wait)
-        concerns = None if heading is None else partial(self._concerns, heading)
+        concerns = None if heading is None else self._concerns
         self.lanes = runtime.lanes(stage, self._handle, self._give_up, ready=ready, concerns=concerns)
         runtime.agent(stage, source, self.lanes.consume)
 
-    def _concerns(self, heading: Callable[[bytes], FlushRef], event: Event) -> bool:
+    def _heading_of(self, event: Event) -> FlushRef | None:
+        if self._heading is None:
+            return None
         try:
-            return self._asks(heading(event.message.value or b""))
+            return self._heading(event.message.value)
         except InvalidRecord:
-            return self._parks_unreadable
+            return None
 
-    def _is_left_with(self, unreadable: bytes) -> bool:
+    def _concerns(self, event: Event) -> bool:
+        flush = self._heading_of(event)
+        return self._parks_unreadable if flush is None else self._asks(flush)
+
+    def _is_left_with(self, unreadable: Event) -> bool:
         """Whether it is this stage that parks a record that cannot be read."""
-        if self._heading is not None:
-            try:
-                return self._heading(unreadable).branches[0] in self._branches
-            except InvalidRecord:
-                pass
-        return self._parks_unreadable
+        flush = self._heading_of(unreadable)
+        return self._parks_unreadable if flush is None else flush.branches[0] in self._branches
 
     async def _until_ready(self, wait: Wait[Input], entry: Entry) -> None:
         try:
@@ -157,7 +159,7 @@ class StageAgent(Generic[Input, Output]):
         try:
             record = decode_record(entry, self._record_type)
         except RecordFailed:
-            if self._is_left_with(entry.event.message.value or b""):
+            if self._is_left_with(entry.event):
                 await self._dead_letters.park(entry.event, self._stage, failure, attempts)
             return
         if not self._wants(record, self._profiles.read(entry.event.message.key or b"")):
@@ -172,7 +174,7 @@ class StageAgent(Generic[Input, Output]):
         )
 
 
-def batch_heading(value: bytes) -> FlushRef:
+def batch_heading(value: bytes | None) -> FlushRef:
     """Return the heading of a `FlushBatch`.
 
     Raises:
