@@ -189,13 +189,19 @@ def batch_heading(value: bytes | None) -> FlushRef:
 def decode_record(entry: Entry, record_type: type[Input]) -> Input:
     """Decode a record that another stage wrote.
 
+    A record is read once, however often its stage comes back to it.
+
     Raises:
         RecordFailed: when it is not such a record.
     """
+    if isinstance(entry.decoded, record_type):
+        return entry.decoded
     try:
-        return decode(entry.event.message.value, record_type)
+        decoded = decode(entry.event.message.value, record_type)
     except InvalidRecord as error:
         raise RecordFailed("invalid_record", str(error)) from error
+    entry.decoded = decoded
+    return decoded
 
 
 def known_slots(profile: Profile | None) -> list[SlotName]:

@@ -20,12 +20,14 @@ class Entry:
         epoch: the ledger's epoch when it was taken; an older one belongs to an assignment that is gone.
         done: processed; acknowledged as soon as everything before it is.
         held: it waits for another record and runs no handler (`streams.lanes`).
+        decoded: what a stage has read it as, until it is done.
     """
 
     event: Event
     epoch: int
     done: bool = False
     held: bool = False
+    decoded: object = None
 
 
 class OutOfOrder(Exception):
@@ -93,6 +95,7 @@ class Ledger:
         if entry.epoch != self.epoch:
             return
         entry.done = True
+        entry.decoded = None
         message = entry.event.message
         place = message.topic, message.partition
         waiting = self._open[place]

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
+import httpx
 import msgspec
 
 from schemas.deltas import FlushEvent, ProfileDelta
@@ -51,6 +52,10 @@ from sinks.vectors.user_points import USERS_AT_ONCE, dense_of, renew_users
 
 Hit = TypeVar("Hit", VectorHit, SimilarUser)
 
+_CONNECTIONS: Final = httpx.Limits(max_connections=100, max_keepalive_connections=10, keepalive_expiry=3.0)
+"""By itself the client opens a connection for each request to a server on its own machine. One that was idle for longer
+is not used again: Qdrant closes it after five seconds."""
+
 _POINTS_PER_REQUEST: Final = 64  # the client writes their JSON in the event loop: some milliseconds
 
 
@@ -93,6 +98,7 @@ class VectorIndex:
             api_key=api_key or None,
             timeout=timeout,  # type: ignore[arg-type]  # annotated int, rounded up by the client
             check_compatibility=False,  # it would send a request from the constructor, blocking
+            limits=_CONNECTIONS,
         )
 
     @property
