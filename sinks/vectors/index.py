@@ -49,6 +49,7 @@ from sinks.vectors.points import (
 from sinks.vectors.qdrant import AsyncQdrantClient, UnexpectedResponse, models
 from sinks.vectors.search import Retrieval, SimilarUser, VectorHit, question
 from sinks.vectors.user_points import USERS_AT_ONCE, dense_of, renew_users
+from sinks.vectors.writing import Operation, Point, upsert, write
 
 Hit = TypeVar("Hit", VectorHit, SimilarUser)
 
@@ -359,7 +360,7 @@ class VectorIndex:
             else:
                 changed[point] = change
                 users.append((user_of(newest), newest.version))
-        operations: list[models.UpdateOperation] = [
+        operations: list[Operation] = [
             models.SetPayloadOperation(
                 set_payload=models.SetPayload(payload=payload(change), filter=not_newer({point: change.delta.version}))
             )
@@ -369,13 +370,13 @@ class VectorIndex:
             texts = [rendering(change.delta) for change in changed.values()]
             written = await self._points(list(changed), texts, [payload(change) for change in changed.values()])
             unless = not_newer({point: change.delta.version for point, change in changed.items()})
-            operations.append(models.UpsertOperation(upsert=models.PointsList(points=written, update_filter=unless)))
+            operations.append(upsert(written, unless))
         if deleted:
             operations.append(models.DeleteOperation(delete=models.FilterSelector(filter=not_newer(deleted))))
         if operations:
             self.guard()
             with self._errors():
-                await self._client.batch_update_points(self.collection, operations, wait=True)
+                await write(self._client, self.collection, operations)
         return users
 
     async def _apply_gists(self, by_id: Mapping[str, dict[str, Any]]) -> None:
@@ -395,19 +396,15 @@ class VectorIndex:
         unless = recorded_by({point: datetime.fromisoformat(fields["recorded_at"]) for point, fields in new.items()})
         self.guard()
         with self._errors():
-            await self._client.upsert(self.collection, points, wait=True, update_filter=unless)
+            await write(self._client, self.collection, [upsert(points, unless)])
 
     async def _points(
         self, ids: Sequence[str], texts: Sequence[str], payloads: Sequence[Mapping[str, Any]]
-    ) -> list[models.PointStruct]:
+    ) -> list[Point]:
         vectors = await self._embedder.embed_passages(texts)
         words = await asyncio.to_thread(lambda: [sparse_passage(text) for text in texts])
         return [
-            models.PointStruct(
-                id=point,
-                vector={DENSE: vector, SPARSE: models.SparseVector(indices=sparse.indices, values=sparse.values)},
-                payload=dict(fields),
-            )
+            Point(id=point, vector={DENSE: vector, SPARSE: sparse._asdict()}, payload=fields)
             for point, vector, sparse, fields in zip(ids, vectors, words, payloads, strict=True)
         ]
 

@@ -10,6 +10,7 @@ from sinks.embeddings import Vector
 from sinks.vectors.layout import DENSE, not_newer, of_users
 from sinks.vectors.points import PROFILE_KINDS, User, mean, user_payload, user_point_id
 from sinks.vectors.qdrant import AsyncQdrantClient, models
+from sinks.vectors.writing import Point, upsert, write
 
 POINTS_OF_A_USER: Final = 128
 """Points that a user's own vector is the mean of, at the most."""
@@ -38,7 +39,7 @@ async def renew_users(
         guard: raises when this process may not write.
     """
     found = await _items(client, collection, users)
-    made: list[models.PointStruct] = []
+    made: list[Point] = []
     gone: dict[str, int] = {}
     versions: dict[str, int] = {}
     means = await asyncio.to_thread(_means, found)
@@ -49,13 +50,13 @@ async def renew_users(
             continue
         versions[point] = max(users[user], *((item.payload or {})["version"] for item in items))
         fields = user_payload(user, versions[point])
-        made.append(models.PointStruct(id=point, vector={DENSE: means[user]}, payload=fields))
+        made.append(Point(id=point, vector={DENSE: means[user]}, payload=fields))
     if gone:
         guard()
         await client.delete(collection, models.FilterSelector(filter=not_newer(gone)), wait=True)
     if made:
         guard()
-        await client.upsert(collection, made, wait=True, update_filter=not_newer(versions))
+        await write(client, collection, [upsert(made, not_newer(versions))])
 
 
 def _means(found: Mapping[User, Sequence[models.Record]]) -> dict[User, Vector]:
