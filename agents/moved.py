@@ -10,14 +10,18 @@ every later message from there a second copy, so such a message is taken as what
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple, TypeAlias
 
 MOVED_HEADER: Final = "profilestream-moved-from"
 """On a message that was sent on: ``log_id:partition:offset`` of where it was."""
 
 _PLACE: Final = re.compile(r"(.+):([0-9]{1,10}):([0-9]{1,19})", re.DOTALL)
 """The header is for any client to write: numbers that no log has are none."""
+
+
+LogEnds: TypeAlias = Callable[[Sequence[int]], Awaitable[list[int]]]
+"""Tells where partitions of the chat topic end, in one question: the broker answers each after the fetch that waits."""
 
 
 class Origin(NamedTuple):
@@ -60,18 +64,19 @@ class Log:
     Args:
         log_id: name of the message log.
         partitions: number of its partitions.
-        log_end: the offset that the next record of a partition will have; 0 where there is no such partition.
+        log_ends: for each of these partitions the offset that its next record will have; 0 where there is no such
+            partition.
     """
 
-    def __init__(self, log_id: str, partitions: int, log_end: Callable[[int], Awaitable[int]]) -> None:
+    def __init__(self, log_id: str, partitions: int, log_ends: LogEnds) -> None:
         self._log_id = log_id
         self._partitions = partitions
-        self._log_end = log_end
+        self._log_ends = log_ends
         self._ends: dict[int, int] = {}
 
     async def ends(self) -> list[int]:
         """Return where each partition ends now."""
-        return [await self._log_end(partition) for partition in range(self._partitions)]
+        return await self._log_ends(range(self._partitions))
 
     def is_known(self, partition: int, offset: int) -> bool:
         """Whether it is known already that there was a record at this offset."""
@@ -84,7 +89,7 @@ class Log:
             DependencyDown: when the end of the partition is not known.
         """
         if not self.is_known(partition, offset):
-            self._ends[partition] = await self._log_end(partition)
+            (self._ends[partition],) = await self._log_ends((partition,))
         return self.is_known(partition, offset)
 
     async def verified(self, claimed: Origin | None, partition: int) -> Origin | None:

@@ -40,7 +40,7 @@ from agents.flush_batches import (
     window_batch,
 )
 from agents.forget import forget_answer
-from agents.moved import Log, LogReplaced, Origin, merged, origin_of
+from agents.moved import Log, LogEnds, LogReplaced, Origin, merged, origin_of
 from agents.outbox import Emission, Outbox, StateTable
 from schemas.codec import InvalidRecord, encode
 from schemas.flushes import FlushBatch, FlushRef, Lane, Signals
@@ -79,8 +79,8 @@ class WindowAgent:
         partitions: number of partitions of the chat topic.
         flushes: name of the flush topic.
         candidates: name of the topic that the merge reads.
-        log_end: the offset that the next record of a partition of the chat topic will have; 0 where there is no such
-            partition. Raises `DependencyDown` when it is not known.
+        log_ends: for each of these partitions of the chat topic the offset that its next record will have; 0 where
+            there is no such partition. Raises `DependencyDown` when they are not known.
         detect: says what a user's message may be telling; without it there is no lane ``facts``.
         on_emit: told the heading of each batch that was sent.
         suspicious_pause: seconds without a sweep after which the process must have been suspended for so long that its
@@ -107,7 +107,7 @@ class WindowAgent:
         flushes: str,
         candidates: str,
         backoff: Backoff,
-        log_end: Callable[[int], Awaitable[int]],
+        log_ends: LogEnds,
         now: Callable[[], datetime],
         monotonic: Callable[[], float] = time.monotonic,
         detect: Callable[[str], Signals] | None = None,
@@ -125,7 +125,7 @@ class WindowAgent:
         self._sender = sender
         self._dead_letters = dead_letters
         self._log_id = log_id
-        self._log = Log(log_id, partitions, log_end)
+        self._log = Log(log_id, partitions, log_ends)
         self._partitions = partitions
         self._messages = messages
         self._flushes = flushes

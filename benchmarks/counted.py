@@ -12,7 +12,7 @@ import json
 import math
 import tempfile
 import tracemalloc
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -168,8 +168,8 @@ class _Nowhere:
 
 
 def _agent() -> WindowAgent:
-    async def log_end(_partition: int) -> int:
-        return 0
+    async def log_ends(partitions: Sequence[int]) -> list[int]:
+        return [0] * len(partitions)
 
     nowhere: Any = _Nowhere()
     sender = Sender(nowhere.produce)
@@ -186,7 +186,7 @@ def _agent() -> WindowAgent:
         flushes="flushes",
         candidates="candidates",
         backoff=Backoff(0.1, 1.0),
-        log_end=log_end,
+        log_ends=log_ends,
         now=now,
     )
 

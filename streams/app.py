@@ -301,7 +301,7 @@ class Worker:
             flushes=runtime.topics.flushes,
             candidates=runtime.topics.candidates,
             backoff=runtime.backoff,
-            log_end=runtime.log_end,
+            log_ends=runtime.log_ends,
             now=runtime.now,
             detect=SignalDetector(config.facts.signals).detect if config.facts.enabled else None,
             on_emit=self._emitted,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -76,20 +76,21 @@ class Runtime:
         consumer = self.app.consumer
         return consumer.highwater(partition) if partition in consumer.assignment() else None
 
-    async def log_end(self, partition: int) -> int:
-        """Return the offset that the next record of a partition of the chat topic will have, 0 if there is none such.
+    async def log_ends(self, partitions: Sequence[int]) -> list[int]:
+        """Return the offset that the next record of each of these partitions of the chat topic will have.
+
+        It is 0 where there is no such partition.
 
         Raises:
             DependencyDown: when the broker does not say.
         """
-        if partition >= self.partitions:
-            return 0
-        place = TP(self.topics.messages, partition)
+        topic = self.topics.messages
+        places = [TP(topic, partition) for partition in partitions if partition < self.partitions]
         try:
-            ends = await self.app.consumer.highwaters(place)
+            ends = await self.app.consumer.highwaters(*places) if places else {}
         except KafkaError as error:
-            raise DependencyDown(f"the end of {place.topic}[{partition}] is not known: {error}") from error
-        return int(ends[place])
+            raise DependencyDown(f"the end of {topic} is not known: {error}") from error
+        return [int(ends.get(TP(topic, partition), 0)) for partition in partitions]
 
     @property
     def backoff(self) -> Backoff:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from agents.window import WindowAgent
@@ -93,9 +93,9 @@ class World:
         key = user_key("default", user)
         return self.publish(message(user, content, **fields), key=key, partition=partition_for(key, self.partitions))
 
-    async def log_end(self, partition: int) -> int:
-        """Return the end of a partition; of one that these tests have no log for, what `ends` says."""
-        return len(self.log[partition]) if partition < self.partitions else self.ends.get(partition, 0)
+    async def log_ends(self, partitions: Sequence[int]) -> list[int]:
+        """Return the ends of partitions; of one that these tests have no log for, what `ends` says."""
+        return [len(self.log[one]) if one < self.partitions else self.ends.get(one, 0) for one in partitions]
 
     def batches(self, lane: Lane = "memo") -> list[FlushBatch]:
         """Return everything of a lane on the flush topic, repeats included."""
@@ -133,7 +133,7 @@ class Worker:
             flushes=TOPICS.flushes,
             candidates=TOPICS.candidates,
             backoff=INSTANT,
-            log_end=world.log_end,
+            log_ends=world.log_ends,
             now=world.clock,
             monotonic=world.clock.monotonic,
             detect=world.detect,
