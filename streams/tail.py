@@ -41,9 +41,10 @@ async def tail(
         return
     async with consumer(kafka) as client:
         try:
+            # Asked first: the broker would answer after the fetch that begins with an assignment.
+            end: dict[TopicPartition, int] = {} if follow else await client.end_offsets(partitions)
             client.assign(partitions)
             await (client.seek_to_beginning if from_start else client.seek_to_end)(*partitions)
-            end: dict[TopicPartition, int] = {} if follow else await client.end_offsets(partitions)
         except KafkaError as error:
             raise unavailable(kafka, error) from error
         last = time.monotonic()

@@ -128,7 +128,8 @@ def _print(wait: FlushWait, ended: list[Ended], request: ChatMessage) -> None:
 
     name = user_name(request.tenant_id, request.user_id)
     if wait.accounted and not wait.closed_window and not wait.parked:
-        click.echo(f"no window of {name} was open.")
+        closed_before = any(one.lane == "memo" for one in ended)
+        click.echo(f"no window of {name} was open{' any more' if closed_before else ''}.")
     for one in ended:
         what = f"window of {one.messages} messages" if one.lane == "memo" else "message that was read at once"
         click.echo(f"{what}: {_outcome(one)}")

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from sinks.vectors import VectorIndex
     from streams.dead_letter_store import DeadLetterStore
     from streams.forgetting import Kept
+    from streams.letters import Letters
     from streams.settings import Settings
 
 _CHECK_EVERY: Final = 0.25
@@ -94,38 +95,41 @@ class Stores:
         self._vectors = vectors
         self._letters = letters
 
-    async def known(self, user: tuple[str, str]) -> Known:
-        """Count what there is of a user (tenant, user)."""
+    async def known(self, user: tuple[str, str]) -> tuple[Known, Letters]:
+        """Count what there is of a user (tenant, user); return the dead letters of everybody as well."""
         from sinks.vectors import ALL_KINDS
 
         profile = await self._archive.profile(*user)
-        letters = (await self._letters.read()).all()
-        return Known(
+        letters = await self._letters.read()
+        known = Known(
             slots=len(profile.slots),
             facts=len(profile.facts) + len(profile.replaced_facts),
             preferences=len(profile.preferences),
             tags=len(profile.tags),
             **await self._archive.count_user(*user),
             vectors=await self._vectors.count(*user, kinds=ALL_KINDS),
-            dead_letters=sum(letter.user == user and letter.state != "forgotten" for letter in letters),
+            dead_letters=len(_open_letters(user, letters)),
         )
+        return known, letters
 
-    async def open_letters(self, user: tuple[str, str]) -> set[str]:
-        """Return the ids of the user's dead letters that are not marked as forgotten."""
-        letters = (await self._letters.read()).all()
-        return {letter.letter_id for letter in letters if letter.user == user and letter.state != "forgotten"}
-
-    async def until_empty(self, user: tuple[str, str], seconds: float) -> Known:
-        """Wait until there is nothing of a user and return what there still is when the time is up."""
+    async def until_empty(self, user: tuple[str, str], seconds: float) -> tuple[Known, Letters]:
+        """Wait until there is nothing of a user and return what `known` does then, or when the time is up."""
         deadline = time.monotonic() + seconds
-        while (known := await self.known(user)) and time.monotonic() < deadline:
+        while True:
+            known, letters = await self.known(user)
+            if not known or time.monotonic() >= deadline:
+                return known, letters
             await asyncio.sleep(_CHECK_EVERY)
-        return known
 
-    async def marked_letters(self, among: set[str]) -> int:
-        """Count those of these dead letters that the broker could not delete, and that are only marked."""
-        letters = (await self._letters.read()).all()
-        return sum(letter.letter_id in among and letter.state == "forgotten" for letter in letters)
+
+def _open_letters(user: tuple[str, str], letters: Letters) -> set[str]:
+    """Return the ids of a user's dead letters that are not marked as forgotten."""
+    return {letter.letter_id for letter in letters.all() if letter.user == user and letter.state != "forgotten"}
+
+
+def _marked(among: set[str], letters: Letters) -> int:
+    """Count those of these dead letters that the broker could not delete, and that are only marked."""
+    return sum(letter.letter_id in among and letter.state == "forgotten" for letter in letters.all())
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
@@ -200,7 +204,8 @@ async def _known(settings: Settings, request: ChatMessage) -> tuple[Known, set[s
     """Return what there is of the user, and the ids of the dead letters."""
     user = (request.tenant_id, request.user_id)
     async with _stores(settings) as stores:
-        return await stores.known(user), await stores.open_letters(user)
+        known, letters = await stores.known(user)
+    return known, _open_letters(user, letters)
 
 
 async def _forget(settings: Settings, request: ChatMessage, before: Known, letters: set[str], wait: float) -> Receipt:
@@ -214,13 +219,13 @@ async def _forget(settings: Settings, request: ChatMessage, before: Known, lette
             "carried out once one runs (`profilestream worker` or `up`); repeat this command then for a receipt"
         )
     async with _stores(settings) as stores:
-        left = await stores.until_empty(user, wait)
+        left, letters_now = await stores.until_empty(user, wait)
         if left:
             raise CommandFailed(
                 f"{_name(request)} is forgotten, but after {wait:g} s there still is: {left}. It is being removed, or "
                 "was said since; `profilestream doctor` checks the services, and repeating this command is safe"
             )
-        marked = await stores.marked_letters(letters)
+        marked = _marked(letters, letters_now)
         return Receipt(
             tenant_id=request.tenant_id,
             user_id=request.user_id,

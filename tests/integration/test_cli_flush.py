@@ -103,7 +103,7 @@ async def test_what_had_closed_before_is_told_apart(pipeline: Mapping[str, str],
     assert (await run(pipeline, "flush", "carl"))[:2] == (0, "asked to close the window of carl, if one is open.\n")
     assert await run(pipeline, "flush", "carl", "--wait", "--timeout", "90") == (
         0,
-        "no window of carl was open.\nwindow of 1 messages: nothing to be kept was said\n",
+        "no window of carl was open any more.\nwindow of 1 messages: nothing to be kept was said\n",
         "",
     )
     await publish(pipeline, tmp_path, "carl", "Good night!")
