@@ -53,9 +53,10 @@ from sinks.vectors.writing import Operation, Point, upsert, write
 
 Hit = TypeVar("Hit", VectorHit, SimilarUser)
 
-_CONNECTIONS: Final = httpx.Limits(max_connections=100, max_keepalive_connections=10, keepalive_expiry=3.0)
+_CONNECTIONS: Final = httpx.Limits(max_connections=None, max_keepalive_connections=10, keepalive_expiry=3.0)
 """By itself the client opens a connection for each request to a server on its own machine. One that was idle for longer
-is not used again: Qdrant closes it after five seconds."""
+is not used again: Qdrant closes it after five seconds. They have no limit, since a request that is cancelled may leave
+one behind that counts as in use until the client is closed."""
 
 _POINTS_PER_REQUEST: Final = 64  # the client writes their JSON in the event loop: some milliseconds
 
@@ -370,7 +371,8 @@ class VectorIndex:
             texts = [rendering(change.delta) for change in changed.values()]
             written = await self._points(list(changed), texts, [payload(change) for change in changed.values()])
             unless = not_newer({point: change.delta.version for point, change in changed.items()})
-            operations.append(upsert(written, unless))
+            with self._errors():
+                operations.append(upsert(written, unless))
         if deleted:
             operations.append(models.DeleteOperation(delete=models.FilterSelector(filter=not_newer(deleted))))
         if operations:

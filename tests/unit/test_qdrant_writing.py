@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import httpx
 import pytest
 
+from sinks.embeddings import HashEmbedder
 from sinks.errors import SinkRejected, SinkUnavailable
+from sinks.vectors import VectorIndex
 from sinks.vectors.errors import sink_errors
 from sinks.vectors.layout import DENSE, SPARSE, not_newer
 from sinks.vectors.qdrant import AsyncQdrantClient, models
@@ -89,3 +92,16 @@ async def test_what_is_no_confirmation_is_an_error(status: int, content: bytes, 
     client = Server(status, content).client()
     with pytest.raises(error), sink_errors(URL, "c"):
         await write(client, "c", [upsert([Point(id=ONE, vector={DENSE: [1.0]}, payload={})], not_newer({ONE: 1}))])
+
+
+async def test_a_text_that_is_no_unicode_is_refused() -> None:
+    with pytest.raises(SinkRejected), sink_errors(URL, "c"):
+        upsert([Point(id=ONE, vector={DENSE: [1.0]}, payload={"text": "x\ud800y"})], not_newer({ONE: 1}))
+
+
+async def test_connections_that_cancelled_requests_left_behind_are_not_waited_for() -> None:
+    index = VectorIndex(url=URL, embedder=HashEmbedder(4))
+    pool: Any = index._client.http.client._async_client._transport
+    assert pool._pool._max_connections > 1_000_000
+    assert pool._pool._keepalive_expiry == 3.0
+    await index.close()
