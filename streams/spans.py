@@ -77,10 +77,11 @@ async def span(kafka: KafkaSettings, place: TopicPartition, end: int | None = No
     """
     async with consumer(kafka) as client:
         try:
-            client.assign([place])
+            # Asked first: the broker would answer after the fetch that begins with an assignment.
             if end is None:
                 end = (await client.end_offsets([place]))[place]
             begin = (await client.beginning_offsets([place]))[place]
+            client.assign([place])
         except KafkaError as error:
             raise unavailable(kafka, error) from error
         yield Span(client, kafka, place, begin, end)

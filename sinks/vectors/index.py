@@ -58,7 +58,7 @@ _CONNECTIONS: Final = httpx.Limits(max_connections=None, max_keepalive_connectio
 is not used again: Qdrant closes it after five seconds. They have no limit, since a request that is cancelled may leave
 one behind that counts as in use until the client is closed."""
 
-_POINTS_PER_REQUEST: Final = 64  # the client writes their JSON in the event loop: some milliseconds
+_POINTS_PER_REQUEST: Final = 64  # their JSON is made and read in the event loop
 
 
 class VectorIndex:
@@ -371,8 +371,7 @@ class VectorIndex:
             texts = [rendering(change.delta) for change in changed.values()]
             written = await self._points(list(changed), texts, [payload(change) for change in changed.values()])
             unless = not_newer({point: change.delta.version for point, change in changed.items()})
-            with self._errors():
-                operations.append(upsert(written, unless))
+            operations.append(upsert(written, unless))
         if deleted:
             operations.append(models.DeleteOperation(delete=models.FilterSelector(filter=not_newer(deleted))))
         if operations:

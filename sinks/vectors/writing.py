@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from sinks.embeddings import Vector
 from sinks.vectors.qdrant import AsyncQdrantClient, models
 
-Operation: TypeAlias = models.UpdateOperation | msgspec.Raw
+Operation: TypeAlias = models.UpdateOperation | dict[str, Any]
 """One write of a request: one of the client's, or what `upsert` returns."""
 
 
@@ -33,9 +33,9 @@ class Point(msgspec.Struct, frozen=True):
     payload: Mapping[str, Any]
 
 
-def upsert(points: Sequence[Point], unless: models.Filter) -> msgspec.Raw:
+def upsert(points: Sequence[Point], unless: models.Filter) -> dict[str, Any]:
     """Return the operation that writes points; one that is there already is replaced only where `unless` holds."""
-    return msgspec.Raw(msgspec.json.encode({"upsert": {"points": points, "update_filter": _raw(unless)}}))
+    return {"upsert": {"points": points, "update_filter": _raw(unless)}}
 
 
 async def write(client: AsyncQdrantClient, collection: str, operations: Sequence[Operation]) -> None:
@@ -44,9 +44,9 @@ async def write(client: AsyncQdrantClient, collection: str, operations: Sequence
     Raises what the client does when the server refuses or does not answer.
 
     Raises:
-        ValueError: when the answer is not Qdrant's.
+        ValueError: when a text is no Unicode, or the answer is not Qdrant's.
     """
-    body = {"operations": [each if isinstance(each, msgspec.Raw) else _raw(each) for each in operations]}
+    body = {"operations": [_raw(each) if isinstance(each, BaseModel) else each for each in operations]}
     answer = await client.http.client.request(
         type_=dict[str, Any],
         method="POST",
